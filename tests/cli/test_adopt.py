@@ -16,7 +16,7 @@ def elsewhere(cloud, tmp_path, provisioned, user_folder):
     """A run that another machine started, which has a record and a checkpoint."""
     plan = provisioned("gan", "started", showers={"source": "electrons.h5"})
     store = open_store(plan.store)
-    results = RunResults(store, "gan")
+    results = RunResults(store, plan)
     LaunchLog(RunFolder(tmp_path / "there"), plan, results).record_attempt([])
     results.write_plan(plan)
     store.put("runs/gan/record.jsonl", b"{}\n")

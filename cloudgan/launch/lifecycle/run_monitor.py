@@ -22,7 +22,7 @@ from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_state import Cause, RunState, WorkerState
 from cloudgan.storage.store import STORE_FAILED
 
-SETUP_SECONDS: Final = 30.0
+_SETUP_SECONDS: Final = 30.0
 """A container may lack a part of its configuration this long before the run is stopped."""
 _IMAGE: Final = "correct --image, or add a pull secret of its registry to the service account"
 _HINTS: Final[dict[Cause, str]] = {
@@ -48,7 +48,6 @@ class RunMonitor:
     plan: Plan
     say: Callable[[str], None]
     on_state: Callable[[RunState], None]
-    setup_seconds: float = SETUP_SECONDS
 
     def __post_init__(self) -> None:
         self._began = self._queued_at = monotonic_seconds()
@@ -92,7 +91,7 @@ class RunMonitor:
         if not self._were_all_up:
             ends.append(self._began + self.plan.limits.gang_timeout_seconds)
         if self._stuck_since is not None:
-            ends.append(self._stuck_since + self.setup_seconds)
+            ends.append(self._stuck_since + _SETUP_SECONDS)
         left = [end - now for end in ends if end > now]
         return min([_LOOK_EVERY_SECONDS, *left])
 
@@ -150,7 +149,7 @@ class RunMonitor:
             return
         if self._stuck_since is None:
             self._stuck_since = monotonic_seconds()
-        if monotonic_seconds() - self._stuck_since >= self.setup_seconds:
+        if monotonic_seconds() - self._stuck_since >= _SETUP_SECONDS:
             self._end(f"{state.reason}; {_HINTS[state.cause]}")
 
     def _end_if_late(self, state: RunState) -> None:

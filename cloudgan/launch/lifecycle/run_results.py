@@ -58,19 +58,23 @@ class RunResults:
     """The folder of one run in a store; what is compared with its plan raises ForeignDocumentError if it is another's.
 
     Attributes:
-        own: Plan by which the folder was found; None: the folder is not compared with a plan.
+        own: Plan by which the folder was found.
     """
 
     store: Store
-    run: str
-    own: Plan | None = None
+    own: Plan
+
+    @property
+    def run(self) -> str:
+        """Name of the run."""
+        return self.own.run
 
     @classmethod
     def from_plan(cls, plan: Plan) -> RunResults | None:
         """Opens the store of a plan; None for a persistent volume claim, which only pods can read."""
         if plan.store.startswith(CLAIM):
             return None
-        return cls(open_store(plan.store), plan.run, plan)
+        return cls(open_store(plan.store), plan)
 
     def heartbeat(self) -> Heartbeat | None:
         """Returns the newest heartbeat; None if missing or the store is unreachable."""
@@ -100,8 +104,6 @@ class RunResults:
 
         A document names the store: a folder there may belong to a namesake, or to no run.
         """
-        if self.own is None:
-            return True
         source = replace(self._source(PLAN_FILE), labels=self.own.labels().as_dict())
         problem = None
         try:
@@ -138,7 +140,7 @@ class RunResults:
         if record is None:
             return []
         files = {folder.record_file: record}
-        if self.own and self.own.config.parallel.trace:
+        if self.own.config.parallel.trace:
             with contextlib.suppress(ObjectMissingError):
                 files[folder.trace_file] = self.store.read(self._name(folder.trace_file.name))
         for path, content in files.items():
@@ -243,8 +245,7 @@ class RunResults:
             return None
 
     def _source(self, name: str) -> RunSource:
-        store = self.own.store if self.own else None
-        return RunSource(f"{self.store.url}/{self._name(name)}", self.run, store)
+        return RunSource(f"{self.store.url}/{self._name(name)}", self.run, self.own.store)
 
     def _name(self, name: str) -> str:
         return f"runs/{self.run}/{name}"

@@ -29,7 +29,7 @@ from cloudgan.launch.operations.inventory import (
     InventoryScanner,
     ResourceStatus,
 )
-from cloudgan.launch.operations.targets import account_target, known_stores, open_backend
+from cloudgan.launch.operations.targets import account_target, known_stores
 from cloudgan.money.catalog import Catalog, load_catalog
 from cloudgan.money.fees import Fees, load_fees
 from cloudgan.reports.result import Result, View
@@ -39,7 +39,6 @@ from cloudgan.schema.options.runs import DoctorOptions
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.price_row import FeeKind
 from cloudgan.schema.resource import Resource
-from cloudgan.storage.store import open_store
 
 _SURVEY_SECONDS = 600.0
 _HOURS: Final = 24.0
@@ -209,14 +208,7 @@ def survey_account(
     target, notes = account_target(account), list[str]()
     cloud = open_cloud(target, notes.append)
     target = with_login(target, cloud.identify())
-    scanner = InventoryScanner(
-        cloud,
-        target,
-        open_backend=lambda where, store: open_backend(where, store=store),
-        open_store=open_store,
-        stores=(*stores, *known_stores(target.provider)),
-        notes=notes,
-    )
+    scanner = InventoryScanner(cloud, target, (*stores, *known_stores(target.provider)), notes)
     return scanner, scanner.scan(utc_moment())
 
 
@@ -245,9 +237,7 @@ def collect(
             elif desired_state is None or not desired_state.is_open:
                 yield from engine.destroy(resources)
             else:
-                profile = {"profile": inventory.target.profile}
-                here = desired_state.plan.target.model_copy(update=profile)
-                yield from scanner.open_backend(here, desired_state.plan.store).destroy(run)
+                yield from scanner.backend_of(desired_state.plan).destroy(run)
         except CloudganError as error:
             failures.append(str(error))
     try:  # of a new scan: a run may use one since the last

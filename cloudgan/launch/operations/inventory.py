@@ -7,7 +7,7 @@ never orphaned; at most its status is unknown.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -20,9 +20,10 @@ from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.lifecycle.ownership import CLUSTER, is_cluster_of, kept_until, user_of
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
-from cloudgan.schema.plan import Target
+from cloudgan.launch.operations.targets import open_backend
+from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.resource import Resource
-from cloudgan.storage.store import Store
+from cloudgan.storage.store import Store, open_store
 
 ResourceStatusName = Literal["expected", "orphaned", "deleting", "unknown"]
 """expected: needed; orphaned: no run needs it; deleting: deletion in progress."""
@@ -232,8 +233,6 @@ class InventoryScanner:
 
     cloud: CloudClient
     target: Target
-    open_backend: Callable[[Target, str], JobBackend]
-    open_store: Callable[[str], Store]
     stores: Iterable[str] = ()
     notes: list[str] = field(default_factory=list)
     _unreadable: dict[str, str] = field(default_factory=dict, init=False)
@@ -256,6 +255,11 @@ class InventoryScanner:
         notes = tuple(dict.fromkeys(self.notes))
         return Inventory(self.target, tuple(ordered), tuple(folders), runs, notes, resources.silent)
 
+    def backend_of(self, plan: Plan) -> JobBackend:
+        """Opens the backend of a run, with the profile of this account."""
+        here = plan.target.model_copy(update={"profile": self.target.profile})
+        return open_backend(here, store=plan.store)
+
     def is_alive(self, run: str, inventory: Inventory) -> bool:
         """Whether a run may be active; queried again before its resources are deleted."""
         resources = [resource for resource, _ in inventory.resources]
@@ -276,7 +280,7 @@ class InventoryScanner:
         found: dict[str, DesiredState] = {}
         folders: list[Folder] = []
         for url in dict.fromkeys((*own, *self.stores)):
-            store = self.open_store(url)
+            store = open_store(url)
             run_registry = RunRegistry(store, "doctor", self.target)
             try:
                 runs = run_registry.list_runs()
@@ -331,8 +335,7 @@ class InventoryScanner:
         if desired_state.state in _OVER and not mine:
             return RunView(run, desired_state, is_alive=False, reason=desired_state.state)
         try:
-            here = desired_state.plan.target.model_copy(update={"profile": self.target.profile})
-            state = self.open_backend(here, desired_state.plan.store).state(run)
+            state = self.backend_of(desired_state.plan).state(run)
         except CloudganError as error:
             return RunView(run, desired_state, is_alive=None, reason=str(error))
         return RunView(run, desired_state, is_alive=not state.is_over, reason=state.phase)

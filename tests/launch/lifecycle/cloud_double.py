@@ -29,8 +29,8 @@ from cloudgan.core.errors import (
     PlanError,
     StockOutError,
 )
-from cloudgan.core.labels import RUN, SHARED, derived_name
-from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest
+from cloudgan.core.labels import RUN, SHARED
+from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest, desired_state_step
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
 from cloudgan.schema.resource import Finding, Listing, Resource, ResourceCause
@@ -49,17 +49,11 @@ class Trouble:
     """A planned fault of the resources of a kind.
 
     Attributes:
-        kind: Of the resource.
         why: The cloud's sentence.
-        how: refused: the request is; failed: it is accepted, and the resource fails later; never ready: it
-            stays
-            in the making; broken: any other refusal.
+        how: refused: the request is; failed: it is accepted, and the resource fails later; never ready: it stays in
+            the making; broken: any other refusal.
         cause: Of a failure.
-        region: Only there; None: everywhere.
-        market: Only there, of pools.
-        node_type: Only these.
-        zone: Only there, of pools.
-        times: How often.
+        region: Only there; None: everywhere. Of pools also market, node type and zone.
     """
 
     kind: str
@@ -337,18 +331,8 @@ class RulesDouble:
     def node_pool(self, wanted: NodePoolRequest) -> NodePool:
         if wanted.node_type in self._refused:
             raise PlanError(self._refused[wanted.node_type])
-        return NodePool(
-            node_type=wanted.node_type,
-            market=wanted.market,
-            name=derived_name(wanted.run, wanted.spec_hash, 40),
-            engine=self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster"),
-            hosts=self._hosts,
-            flex_start=wanted.flex_start,
-            reservation=wanted.reservation,
-            keep_cluster=wanted.keep_cluster,
-            keep_seconds=wanted.keep_seconds,
-            served_runs=wanted.served_runs,
-        )
+        engine = self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster")
+        return wanted.pool(40, engine=engine, hosts=self._hosts)
 
     def workers(self, workers: Workers, node_pool: NodePool) -> Workers:
         return workers.model_copy(update={"grace_seconds": 25})
@@ -367,18 +351,12 @@ class RulesDouble:
             "labels": plan.labels().as_dict(),
             "parent": f"{region}/{plan.target.cluster}",
         }
-        desired_state = Step(
-            ensure=f"desired state of run {plan.run}",
-            method="PUT",
-            path=f"{plan.store}/runs/{plan.run}/desired-state/",
-            at="store",
-        )
         bucket = self.setup_steps(plan.target)[0]
         nodes = _step(POOL, f"{region}/{node_pool.name}", region, **pool)
         if node_pool.engine == "tpu_vm":
-            return bucket, desired_state, nodes
+            return bucket, desired_state_step(plan), nodes
         cluster = _step(CLUSTER, f"{region}/{plan.target.cluster}", region, fee="GKE standard")
-        return bucket, desired_state, cluster, nodes
+        return bucket, desired_state_step(plan), cluster, nodes
 
     def keep_steps(self, plan: Plan) -> tuple[Step, ...]:
         return (

@@ -190,7 +190,7 @@ def test_folder_objects_of_a_console_are_not_fetched_and_are_purged(plan, folder
         f"runs/gan/{name}" for name in ("", "checkpoints/", "logs/", "logs/0/", "desired-state/")
     ]
     store = WithFolderObjects(tmp_path / "store", *names)
-    results = RunResults(store, "gan", plan)
+    results = RunResults(store, plan)
     results.write_plan(plan)
     put(results, "record.jsonl", b"one\n")
     put(results, "checkpoints/step-000000100.npz", b"weights")
@@ -209,7 +209,7 @@ def test_an_object_with_a_name_that_reaches_elsewhere_is_neither_fetched_nor_del
     plan, folder, tmp_path, name
 ):
     store = WithFolderObjects(tmp_path / "store", f"runs/gan/{name}")
-    results = RunResults(store, "gan", plan)
+    results = RunResults(store, plan)
     results.write_plan(plan)
     put(results, "record.jsonl", b"one\n")
     assert results.fetch(folder) == ["record.jsonl"]
@@ -261,9 +261,9 @@ def checkpoint(step):
     ids=["the newest", "and the best", "not to a store that is further", "none is there"],
 )
 def test_newest_and_best_checkpoint_and_the_record_go_along_to_another_store(  # noqa: PLR0917
-    tmp_path, old, new, best, step, copied
+    tmp_path, plan, old, new, best, step, copied
 ):
-    places = {name: RunResults(FolderStore(tmp_path / name), "gan") for name in ("old", "new")}
+    places = {name: RunResults(FolderStore(tmp_path / name), plan) for name in ("old", "new")}
     record_file = tmp_path / "record.jsonl"
     record_file.write_bytes(b"{}\n")
     if best:
@@ -300,20 +300,20 @@ class Full(FolderStore):
         super().put(name, content, if_absent=if_absent)
 
 
-def test_a_copy_that_was_cut_short_is_completed_by_the_next_one(tmp_path):
-    old, new = RunResults(FolderStore(tmp_path / "old"), "gan"), Full(tmp_path / "new")
+def test_a_copy_that_was_cut_short_is_completed_by_the_next_one(plan, tmp_path):
+    old, new = RunResults(FolderStore(tmp_path / "old"), plan), Full(tmp_path / "new")
     record.append(tmp_path / "record.jsonl", validated(0, 0.2, step=10))
     old.store.put("runs/gan/record.jsonl", tmp_path / "record.jsonl")
     for step in (10, 20):
         old.store.put(checkpoint(step), str(step).encode())
     for new.left in range(3):
-        assert transfer_checkpoints(old, RunResults(new, "gan"), lambda _: None) is None
+        assert transfer_checkpoints(old, RunResults(new, plan), lambda _: None) is None
     new.left = 3
-    assert transfer_checkpoints(old, RunResults(new, "gan"), lambda _: None) == 20
+    assert transfer_checkpoints(old, RunResults(new, plan), lambda _: None) == 20
     assert new.list() == old.store.list()
 
 
-def test_a_store_that_cannot_be_read_is_reported_and_training_restarts_at_step_0(tmp_path):
-    said, new = [], RunResults(FolderStore(tmp_path / "new"), "gan")
-    assert transfer_checkpoints(RunResults(Away(str(tmp_path)), "gan"), new, said.append) is None
+def test_a_store_that_cannot_be_read_is_reported_and_training_restarts_at_step_0(plan, tmp_path):
+    said, new = [], RunResults(FolderStore(tmp_path / "new"), plan)
+    assert transfer_checkpoints(RunResults(Away(str(tmp_path)), plan), new, said.append) is None
     assert "so training restarts at step 0: gs://lab: no answer" in said[0]

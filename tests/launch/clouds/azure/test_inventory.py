@@ -26,23 +26,27 @@ class Container(FolderStore):
         return self.address
 
 
-def scanner(lab):
-    cloud = lab.cloud()
-    return InventoryScanner(
-        cloud,
-        with_login(requests.target(None, REGION, None, None), cloud.identify()),
-        open_backend=lambda where, store: lab.launcher(),
-        open_store=lambda url: Container(lab.folder / "store", url),
-    )
+@pytest.fixture
+def scanner(whole_lab, monkeypatch):
+    lab, cloud = whole_lab, whole_lab.cloud()
+    opened = {
+        "open_backend": lambda where, store: lab.launcher(),
+        "open_store": lambda url: Container(lab.folder / "store", url),
+    }
+    for name, double in opened.items():
+        monkeypatch.setattr(f"cloudgan.launch.operations.inventory.{name}", double)
+    target = with_login(requests.target(None, REGION, None, None), cloud.identify())
+    return InventoryScanner(cloud, target)
 
 
 def states(survey):
     return {resource.kind: standing.state for resource, standing in survey.resources}
 
 
-def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_latter(whole_lab):
-    lab = whole_lab
-    surveyor, plan = scanner(lab), lab.deploy(nodes=2)
+def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_latter(
+    whole_lab, scanner
+):
+    lab, surveyor, plan = whole_lab, scanner, whole_lab.deploy(nodes=2)
     assert surveyor.target.account == SUBSCRIPTION
     assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
     tariff = DailyCostModel(load_catalog(), load_fees())
