@@ -11,7 +11,7 @@ from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes, write_json
 from cloudgan.core.errors import ConfigError, DataError, show
-from cloudgan.launch.plan.candidates import usual_node_pool, why_not_sold
+from cloudgan.launch.plan.candidates import why_not_sold
 from cloudgan.money.bill import read_bill, reconcile
 from cloudgan.money.catalog import Catalog, offers_for_demo
 from cloudgan.money.cost_difference import CostDifference, figures_of_run, read_figures
@@ -197,7 +197,7 @@ def _offer_estimates(
         return ()
     batch = started.numerics.global_batch_size / started.numerics.replicas
     measured = frozenset(one.accelerator for one in speeds.measured)
-    offers = [row for row in catalog.find() if not why_not_sold(row, measured, usual_node_pool)]
+    offers = [row for row in catalog.find() if not why_not_sold(row, measured)]
     steady = run.steady_epoch_seconds()
     found = [price_within(row, speeds, batch, steady) for row in offers]
     if all(one.why_not for one in found):

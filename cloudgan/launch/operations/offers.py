@@ -148,7 +148,7 @@ def _sold(
     Raises:
         PlanError: There is none.
     """
-    found = [Candidate(row=row, why_not=why_not_sold(row, named, usual_node_pool)) for row in rows]
+    found = [Candidate(row=row, why_not=why_not_sold(row, named)) for row in rows]
     rejected = tuple(one for one in found if one.why_not)
     kept = tuple(one.row for one in found if not one.why_not)
     if not kept:
@@ -234,7 +234,7 @@ def _choose(
         if options.market == "on_demand":  # spot offers, which the request excludes, may fit
             where = {"provider": options.provider, "region": options.region}
             spot = catalog.find(accelerator=options.accelerator, market="spot", **where)
-            sold = (row for row in spot if not why_not_sold(row, named, usual_node_pool))
+            sold = (row for row in spot if not why_not_sold(row, named))
             if _within(usable(sold).usable, limits):
                 changes = ("--market=spot", *changes)
     on_demand = {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")}

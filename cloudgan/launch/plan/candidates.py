@@ -114,14 +114,10 @@ def usable_options(
     return Ranking(tuple(options), tuple(rejected))
 
 
-def why_not_sold(
-    row: PriceRow,
-    allowed_accelerators: frozenset[str],
-    node_pool_of: Callable[[PriceRow, int], NodePool],
-) -> str:
+def why_not_sold(row: PriceRow, allowed_accelerators: frozenset[str]) -> str:
     """Returns why an account cannot get this node type; empty: it can."""
     try:
-        pool = node_pool_of(row, 1)
+        pool = usual_node_pool(row, 1)
     except PlanError as error:
         return str(error)
     if row.accelerator in allowed_accelerators:
