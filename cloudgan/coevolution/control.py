@@ -25,8 +25,7 @@ from cloudgan.core.documents import validated, write_json
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.hardware import resident_memory_bytes
 from cloudgan.core.progress import Progress
-from cloudgan.ranks.mpi import World, as_bytes, poll_until
-from cloudgan.ranks.silence import Silence, SilenceClock
+from cloudgan.ranks.mpi import Silence, SilenceClock, World, as_bytes, poll_until
 from cloudgan.schema.coevolution import (
     CellLine,
     CellState,

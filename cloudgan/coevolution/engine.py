@@ -233,17 +233,16 @@ class Cells:
         self._flag, self._show = flag, show
         numbers = range(grid.cells) if ranks is None else (ranks.rank,)
         self._files = [folder.cell(number) for number in numbers]
-        layouts = {kind: pair.layout(kind) for kind in KINDS}
         self.start = self._agree_on_start()
         self.cells = []
         for number, files in zip(numbers, self._files, strict=True):
             files.fetch(self.start)
-            state = files.read(self.start, layouts) if self.start else None
+            state = files.read(self.start, pair.layouts) if self.start else None
             files.rewind(self.start)
             self.cells.append(Cell(number, config, grid, task=task, pair=pair, state=state))
         self._exchange: Exchange | None = None
         if ranks:
-            between = ranks, grid, config, layouts
+            between = ranks, grid, config, pair.layouts
             self._exchange = (
                 AsTheyArrive(*between, meanwhile=self._stop_if_requested)
                 if config.asynchronous

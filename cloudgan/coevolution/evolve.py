@@ -253,16 +253,14 @@ def _conclude(
     from cloudgan.coevolution.ensemble import compare
     from cloudgan.coevolution.page import evolution_page  # loads Matplotlib
     from cloudgan.coevolution.result_file import GridResult, write_result
-    from cloudgan.coevolution.task import KINDS
 
     there, iteration = folder.read_quality(), folder.newest_common()
     is_current = there is not None and there.iteration == iteration
     if not (is_current and folder.result_file.exists() and ensemble is None):
         task = task or make_task(config, folder)
         pair = pair or task.make_pair()
-        layouts = {kind: pair.layout(kind) for kind in KINDS}
         cells = range(config.cells)
-        states = [folder.cell(number).read(iteration, layouts) for number in cells]
+        states = [folder.cell(number).read(iteration, pair.layouts) for number in cells]
         quality = compare(config, states, task=task, pair=pair, ensemble=ensemble, size=size)
         chosen = quality.ensemble.cells if quality.ensemble else ()
         write_result(folder.result_file, GridResult.of(config, task, pair, states, chosen))
@@ -278,13 +276,14 @@ def make_task(
     """Returns the task of a run; imports TensorFlow."""
     import_tensorflow()
     _set_threads(config)
-    from cloudgan.coevolution.tasks import find_task
+    if config.task == "ring":
+        from cloudgan.coevolution.tasks.ring import Ring
 
-    if config.task != "showers":
-        return find_task(config, progress=progress)
-    return find_task(
-        config, folder.run.config(), _shower_store(folder, progress or Silent()), progress
-    )
+        return Ring(config)
+    from cloudgan.coevolution.tasks.showers import Showers
+
+    store = _shower_store(folder, progress or Silent())
+    return Showers(config, folder.run.config(), store, progress)
 
 
 def _set_threads(config: CoevolutionConfig) -> None:

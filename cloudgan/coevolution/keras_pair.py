@@ -76,7 +76,7 @@ class KerasPair(ABC):
         }
         self._batch_size = batch_size
         self._variables = {kind: net.variables() for kind, net in self._networks.items()}
-        self._layouts = {kind: _layout(self._networks[kind], kind) for kind in KINDS}
+        self.layouts = {kind: _layout(self._networks[kind], kind) for kind in KINDS}
         self._loss = dict.fromkeys(KINDS, 0)
         self._train: Any = None
         self._set = {
@@ -125,13 +125,9 @@ class KerasPair(ABC):
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
         """Returns the first weights of a network, in the order of `Network.variables`."""
 
-    def layout(self, kind: Kind) -> FlatLayout:
-        """Returns names and shapes of the arrays of an individual."""
-        return self._layouts[kind]
-
     def initial(self, kind: Kind, seed: int) -> Floats:
         """Returns the state of a new individual: weights drawn from `seed`, empty optimiser slots."""
-        layout = self._layouts[kind]
+        layout = self.layouts[kind]
         state = np.zeros(layout.size, np.float32)
         weights = self.new_weights(kind, seed)
         for view, array in zip(layout.views(state).values(), weights, strict=False):
@@ -219,7 +215,7 @@ class KerasPair(ABC):
 
     def weights_of(self, individual: Individual) -> NDArray[np.float32]:
         """Returns the weights of an individual as one array, without a copy."""
-        return individual.state[: self._layouts[individual.kind].leading_size]
+        return individual.state[: self.layouts[individual.kind].leading_size]
 
     def with_weights(self, kind: Kind, compute: Callable[[Any], Any]) -> Any:
         """Returns the traced function of weights and an argument that sets the weights and computes.
@@ -245,7 +241,7 @@ class KerasPair(ABC):
                 lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), fakes.samples
             )
             batch = tf.nest.map_structure(tf.TensorSpec.from_tensor, fakes.batch)
-            weights = tf.TensorSpec((None, self._layouts["discriminator"].leading_size))
+            weights = tf.TensorSpec((None, self.layouts["discriminator"].leading_size))
             self._judges[samples] = tf.function(
                 self._judge,
                 autograph=False,

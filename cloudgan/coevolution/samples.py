@@ -18,7 +18,6 @@ from cloudgan.coevolution.evolution import Purpose, assign, random_numbers
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.result_file import GridResult, read_result
 from cloudgan.coevolution.task import Draw
-from cloudgan.coevolution.tasks import find_task
 from cloudgan.core.arrays import as_archive
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
@@ -91,7 +90,9 @@ def write_samples(
     result = read_result(files.result_file)
     mixture = result.choose(cell or "mixture")
     import_tensorflow()
-    pair = find_task(config).make_pair()
+    from cloudgan.coevolution.tasks.ring import Ring  # noqa: PLC0415  the only other task
+
+    pair = Ring(config).make_pair()
     progress.start("generating", samples * len(mixture.members), "samples")
     pools = {}
     for member in mixture.members:

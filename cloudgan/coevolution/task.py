@@ -37,7 +37,7 @@ class Draw(NamedTuple):
 class Individual:
     """A network that competes; immutable but for the content of `state`, which its owner may reuse.
 
-    `state` has weights and optimiser slots, as `Pair.layout` says; fitness is the aggregated loss against
+    `state` has weights and optimiser slots, as `Pair.layouts` say; fitness is the aggregated loss against
     the adversaries of the neighbourhood, lower is better. `name` is ``CELL/ITERATION/NUMBER`` of its
     creation, `parent` that of the individual that it was trained from; empty for the first ones.
     """
@@ -81,8 +81,8 @@ class Pair(Protocol):
     Individuals are loaded into it, trained, and read back.
     """
 
-    def layout(self, kind: Kind) -> FlatLayout:
-        """Returns where the arrays of an individual are: weights, then optimiser slots and counters."""
+    layouts: dict[Kind, FlatLayout]
+    """Where the arrays of an individual are: weights, then optimiser slots and counters."""
 
     def initial(self, kind: Kind, seed: int) -> Floats:
         """Returns the state of a new individual: weights drawn from `seed`, empty optimiser slots."""
@@ -137,8 +137,6 @@ class Pair(Protocol):
 
 class Task(Protocol):
     """Data, networks and quality of what the cells train."""
-
-    name: str
 
     def make_pair(self) -> Pair:
         """Builds the networks of this process; imports TensorFlow."""

@@ -15,7 +15,7 @@ import numpy as np
 from cloudgan.core.errors import ConfigError
 from cloudgan.parallel.update_rules import Floats, State, UpdateRule
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.ranks.silence import Silence
+from cloudgan.ranks.mpi import Silence
 
 _EXCHANGED = ("generator/", "discriminator/")
 """Prefixes of the variables that are exchanged; optimizers and the averaged generator stay."""

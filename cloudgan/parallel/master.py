@@ -18,8 +18,7 @@ from cloudgan.parallel.centre import Centre, Child, Point
 from cloudgan.parallel.messages import Answer, Described, Report, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import UpdateRule
-from cloudgan.ranks.mpi import Message
-from cloudgan.ranks.silence import ROUND_SECONDS, Silence, SilenceClock
+from cloudgan.ranks.mpi import ROUND_SECONDS, Message, Silence, SilenceClock
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.stopping import EXIT_CODES, REASONS, Outcome, StopFlag
 

@@ -14,8 +14,7 @@ from cloudgan.core.errors import DataError, TryAgain
 from cloudgan.parallel.trace import Profile
 from cloudgan.parallel.update_rules import State
 from cloudgan.ranks.layout import Layout, Role, make_layout
-from cloudgan.ranks.mpi import World
-from cloudgan.ranks.silence import ROUND_SECONDS
+from cloudgan.ranks.mpi import ROUND_SECONDS, World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint, Checkpoints, record_damaged

@@ -18,8 +18,7 @@ from typing import Any
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_moment
 from cloudgan.ranks.layout import Layout, Role
-from cloudgan.ranks.mpi import World
-from cloudgan.ranks.silence import ANSWER_SECONDS
+from cloudgan.ranks.mpi import ANSWER_SECONDS, World
 
 MOST_SPANS = 100_000
 """Of all ranks: about 10 MB."""

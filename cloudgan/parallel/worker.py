@@ -26,7 +26,7 @@ from cloudgan.parallel.messages import Answer, Described, Report, Tag, Update, W
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule, make_rule_of_masters
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.ranks.silence import ANSWER_SECONDS
+from cloudgan.ranks.mpi import ANSWER_SECONDS
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import State
 from cloudgan.training.stopping import REASONS, Exchange, Loop, StopTraining

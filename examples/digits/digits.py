@@ -22,7 +22,7 @@ from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.task import KINDS, Draw, SampleQuality
+from cloudgan.coevolution.task import Draw, SampleQuality
 from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
 from cloudgan.core.progress import Silent
 from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
@@ -50,8 +50,6 @@ def read_images(folder, name):
 
 class Digits:
     """The task, see `cloudgan.coevolution.task.Task`: a sample is a row of pixels from -1 to 1."""
-
-    name = "digits"
 
     def __init__(self, training, held_out, batch_size):
         """Takes images (N, rows, columns), uint8."""
@@ -167,8 +165,7 @@ def main():
     end, _, pair = run_here(folder, config, lambda _: task, Lines())
     if end.reason != "finished":
         sys.exit(f"stopped after iteration {end.position}; the same command continues")
-    layouts = {kind: pair.layout(kind) for kind in KINDS}
-    states = [folder.cell(cell).read(end.position, layouts) for cell in range(config.cells)]
+    states = [folder.cell(cell).read(end.position, pair.layouts) for cell in range(config.cells)]
     found = compare(config, states, task=task, pair=pair)
     print(f"mixture {found.mixture.score:.4g}, best generator {found.best_generator.score:.4g}")
     generator = states[found.best_generator_cell].population.generators[0]

@@ -45,8 +45,6 @@ def bits(state):
 
 
 class QuadraticGame:
-    name = "game"
-
     def make_pair(self):
         return QuadraticPair()
 
@@ -66,12 +64,11 @@ class QuadraticGame:
 
 
 class QuadraticPair:
+    layouts = LAYOUTS
+
     def __init__(self):
         self._loaded = {}
         self.calls = []
-
-    def layout(self, kind):
-        return LAYOUT
 
     def initial(self, kind, seed):
         state = np.zeros(4, np.float32)

@@ -145,11 +145,11 @@ def test_weights_of_other_networks_are_refused(grid, tmp_path):
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory):
     """A grid of the task ring, whose two generators give one point each."""
-    from cloudgan.coevolution.tasks import find_task
+    from cloudgan.coevolution.tasks.ring import Ring
 
     folder = tmp_path_factory.mktemp("ring")
     config = CoevolutionConfig(task="ring", rows=1, columns=2, neighbourhood="ring")
-    pair = find_task(config).make_pair()
+    pair = Ring(config).make_pair()
     from cloudgan.coevolution.task import Individual
 
     one = pair.generator_weights(

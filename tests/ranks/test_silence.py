@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloudgan.ranks.silence import Silence, SilenceClock
+from cloudgan.ranks.mpi import Silence, SilenceClock
 
 
 @pytest.fixture

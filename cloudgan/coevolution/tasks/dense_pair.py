@@ -91,7 +91,7 @@ class DensePair(KerasPair):
         """Returns the uniform kernels of Glorot and Bengio 2010 (AISTATS 9, 249), biases of zero."""
         random = np.random.Generator(np.random.Philox([seed, KINDS.index(kind)]))
         arrays = []
-        for shape in self.layout(kind).shapes[: self.layout(kind).leading]:
+        for shape in self.layouts[kind].shapes[: self.layouts[kind].leading]:
             bound = np.sqrt(6 / sum(shape)) if len(shape) > 1 else 0
             arrays.append(random.uniform(-bound, bound, shape).astype(np.float32))
         return arrays

@@ -32,8 +32,6 @@ _PICTURE_PIXELS = 64
 class Ring:
     """Task of the ring."""
 
-    name = "ring"
-
     def __init__(self, config: CoevolutionConfig) -> None:
         self._config = config
 

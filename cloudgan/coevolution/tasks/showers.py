@@ -36,8 +36,6 @@ _FAINT_GEV = 1e-3
 class Showers:
     """Showers of one training set, shared by all cells of a process."""
 
-    name = "showers"
-
     def __init__(
         self,
         config: CoevolutionConfig,

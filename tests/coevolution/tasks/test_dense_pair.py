@@ -85,7 +85,7 @@ def test_the_optimiser_is_adam_with_a_first_decay_of_one_half(pair):
     for kind, state in zip(
         ("generator", "discriminator"), trained(pair, calls=[(0,)]), strict=True
     ):
-        layout = pair.layout(kind)
+        layout = pair.layouts[kind]
         arrays = layout.views(state)
         moment, velocity = (
             np.concatenate([array.ravel() for name, array in arrays.items() if mark in name])
@@ -98,7 +98,7 @@ def test_the_optimiser_is_adam_with_a_first_decay_of_one_half(pair):
 
 
 def test_training_leaves_the_loaded_individual_as_it_was(pair):
-    raw = np.zeros(pair.layout("generator").size * 4 + 64, np.uint8)
+    raw = np.zeros(pair.layouts["generator"].size * 4 + 64, np.uint8)
     start = -raw.ctypes.data % 64  # TensorFlow uses memory at such an address without a copy
     state = raw[start : start + raw.size - 64].view(np.float32)
     state[:] = pair.initial("generator", 3)
@@ -144,12 +144,12 @@ def test_losses_are_the_cross_entropies_of_the_networks_by_hand(pair, states):
     held = pair.held_batch(DRAW, 100)
 
     def judged(values):
-        weights = leading_arrays(pair.layout("discriminator"), states[1])
+        weights = leading_arrays(pair.layouts["discriminator"], states[1])
         return forward(weights, values, lambda x: 1 / (1 + np.exp(-x)))
 
     real = judged(held["real"])
     for number, each in enumerate(generators):
-        weights = leading_arrays(pair.layout("generator"), each.state)
+        weights = leading_arrays(pair.layouts["generator"], each.state)
         fake = forward(weights, held["noise"], lambda x: x)
         np.testing.assert_allclose(pair.generate(DRAW, each, 100), fake, atol=1e-5)
         p = judged(fake)
@@ -168,12 +168,12 @@ def test_training_a_discriminator_lowers_its_loss(pair, states):
 
 
 def test_first_weights_depend_on_seed_and_kind_and_have_the_glorot_spread(pair):
-    layout = pair.layout("generator")
+    layout = pair.layouts["generator"]
     one, two = (leading_arrays(layout, pair.initial("generator", seed)) for seed in (1, 2))
     assert not np.array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[0], leading_arrays(layout, pair.initial("generator", 1))[0])
     assert one[0].std() == pytest.approx((2 / sum(one[0].shape)) ** 0.5, rel=0.05)
     assert not one[1].any()
-    other = leading_arrays(pair.layout("discriminator"), pair.initial("discriminator", 1))
+    other = leading_arrays(pair.layouts["discriminator"], pair.initial("discriminator", 1))
     assert other[2].shape == one[2].shape
     assert not np.array_equal(other[2], one[2])

@@ -93,10 +93,10 @@ def test_a_loss_is_that_of_the_individual(pair, first, after):
 
 
 def test_the_average_follows_the_generator_and_takes_its_statistics(pair, after):
-    weights = leading_arrays(pair.layout("generator"), after["generator"])
+    weights = leading_arrays(pair.layouts["generator"], after["generator"])
     half = len(weights) // 2
     one, average = weights[:half], weights[half:]
-    before = leading_arrays(pair.layout("generator"), pair.initial("generator", 5))[:half]
+    before = leading_arrays(pair.layouts["generator"], pair.initial("generator", 5))[:half]
     kernels = [n for n, weight in enumerate(one) if weight.ndim == 5]
     assert kernels
     for number in kernels:
@@ -104,7 +104,7 @@ def test_the_average_follows_the_generator_and_takes_its_statistics(pair, after)
         gone = average[number] - before[number]
         share = float((gone * way).sum() / (way * way).sum())
         assert 0 < share < 0.2  # four steps of a hundredth, behind a moving generator
-    names = pair.layout("generator").names[:half]
+    names = pair.layouts["generator"].names[:half]
     moving = [n for n, name in enumerate(names) if "moving" in name]
     assert moving
     for number in moving:
