@@ -19,19 +19,6 @@ def test_a_row_and_a_fee_are_named_by_what_makes_them_unique():
     assert FeeRow(**FEE).row_id == "control_plane/gcp/GKE standard/any/current"
 
 
-@pytest.mark.parametrize(
-    ("date", "day", "days"),
-    [
-        ("2026-11-01", TODAY, 20),
-        ("2026-11-01", dt.date(2027, 11, 1), 365),
-        ("unknown", TODAY, None),
-    ],
-)
-def test_age_counts_to_the_day_that_is_given_or_is_unknown(date, day, days):
-    assert price_row(date=date).age_days(day) == days
-    assert FeeRow(**FEE | {"date": date}).age_days(day) == days
-
-
 RANGE = {"low_usd_per_hour": 0.2, "high_usd_per_hour": 0.4, "range_since": "2026-10-02"}
 
 
@@ -79,6 +66,7 @@ def test_a_row_that_is_no_fact_is_refused(row, wrong, said):
         ("2026-11-20", "", "2026-11-20, 1 day old", "1 day ago", False),
         ("2026-08-23", "", "2026-08-23, 90 days old", "90 days ago", False),
         ("2026-08-22", "", "2026-08-22, 91 days old", "91 days ago", True),
+        ("2025-11-21", "", "2025-11-21, 365 days old", "365 days ago", True),
         ("2026-11-22", "", "2026-11-22, dated in the future", "dated in the future", True),
         ("unknown", "", "age unknown", "undated", True),
         (
@@ -96,6 +84,7 @@ def test_the_age_is_described_and_old_or_undated_rows_are_stale(date, note, text
     assert row.age_text(TODAY) == text
     assert row.ago_text(row.age_days(TODAY)) == ago
     assert row.is_stale(TODAY) is stale
+    assert price_row(date=date, note=note).age_text(TODAY) == text
 
 
 def test_a_spot_price_may_have_the_range_of_its_readings():

@@ -95,7 +95,7 @@ class LocatorFlags(Options):
     @property
     def locator(self) -> RunLocator:
         """Where the run is."""
-        return RunLocator(*(getattr(self, name) for name in RunLocator._fields))
+        return RunLocator(**self.model_dump(include=set(RunLocator._fields)))
 
 
 class AccountFlags(Options):
@@ -136,10 +136,4 @@ class AccountFlags(Options):
             raise ConfigError(
                 f"--region={self.region} is in one cloud: add --provider={', '.join(clouds.CLOUDS)}"
             )
-        return RunLocator(
-            provider=self.provider,
-            project=self.project,
-            profile=self.profile,
-            subscription=self.subscription,
-            region=self.region,
-        )
+        return RunLocator(**self.model_dump(include=set(RunLocator._fields)))
