@@ -138,11 +138,7 @@ def _run_label(tags: object) -> str | None:
 
 
 def _parse_tags(cell: object) -> list[tuple[str, object]]:
-    """Parses tags: a JSON object, with or without braces, or a list of key and value.
-
-    Raises:
-        ValueError: The cell is none of these.
-    """
+    """Parses tags: a JSON object, with or without braces, or a list of key and value."""
     if cell is None or cell == "":
         return []
     found: Any = cell
@@ -157,11 +153,7 @@ def _parse_tags(cell: object) -> list[tuple[str, object]]:
 
 
 def _parse_amount(cell: Any) -> float:
-    """Parses money; an empty cell is zero in exports.
-
-    Raises:
-        ValueError: The cell is not a number.
-    """
+    """Parses money; an empty cell is zero in exports."""
     if cell is None or cell == "":
         return 0.0
     try:
@@ -174,11 +166,7 @@ def _parse_amount(cell: Any) -> float:
 
 
 def _parse_time(cell: object) -> dt.datetime | None:
-    """Parses a time, UTC by default; None if the cell is empty.
-
-    Raises:
-        ValueError: The cell is not a time.
-    """
+    """Parses a time, UTC by default; None if the cell is empty."""
     text = str(cell or "").strip().removesuffix(" UTC").strip()
     if not text:
         return None

@@ -253,11 +253,7 @@ def refreshed_file(folder: Path, provider: str) -> Path:
 
 
 def write_refreshed(folder: Path, provider: str, rows: Iterable[PriceRow]) -> Path:
-    """Replaces the prices of a cloud atomically.
-
-    Raises:
-        StoreError: The folder is not writable or the disk is full; the old file is unchanged.
-    """
+    """Replaces the prices of a cloud; raises what `write_catalog` raises."""
     path = refreshed_file(folder, provider)
     write_catalog(path, rows)
     return path
