@@ -164,9 +164,7 @@ gpuwheels: ## downloads what benchmarks/gpu_step needs besides JAX to build/gpuw
 golden: .venv-test/installed  ## rewrites the expected plans and outputs; read the diff
 	PYTHONPATH=tests .venv-test/bin/python tests/launch/plan/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
-	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_commands.py
-	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_reference.py
-	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_man.py
+	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_pages.py
 	.venv-test/bin/python tests/api/write_stub.py
 	.venv-test/bin/python tests/api/write_notebook.py
 	PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/write_golden.py

@@ -9,7 +9,7 @@ import pytest
 
 import command_options
 from api import write_notebook
-from cli import write_commands, write_man, write_reference
+from cli import write_pages
 from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
@@ -18,12 +18,7 @@ from cloudgan.money.catalog import is_of, load_catalog
 from documented import EXAMPLES, PAGES
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {
-    "commands.md": write_commands.page,
-    "reference.md": write_reference.page,
-    "shell/cloudgan.1": write_man.page,
-    "../examples/notebook.ipynb": write_notebook.notebook,
-}
+GENERATED = write_pages.PAGES | {"../examples/notebook.ipynb": write_notebook.notebook}
 MENTIONS = {
     path.relative_to(ROOT): found
     for folder in ("cloudgan", "deploy", "k8s", "benchmarks", "examples")

@@ -26,7 +26,7 @@ from cloudgan.cli.program import PROGRAM, functions
 from cloudgan.core.command import model_of
 from cloudgan.core.options import build
 from command_options import parse
-from cli import write_commands
+from cli import write_pages
 
 plan = functions()["plan"]
 with open("job.yaml", "w") as file:
@@ -42,7 +42,7 @@ print(json.dumps({
     "schema": job_schema()["properties"]["colour"]["description"],
     "keyword": str(inspect.signature(cg.plan).parameters["colour"]),
     "docstring": cg.plan.__doc__,
-    "page": write_commands.page(),
+    "page": write_pages.commands(),
 }))
 sys.argv = ["cloudgan", "completion", "bash"]
 PROGRAM.run(["completion", "bash"])

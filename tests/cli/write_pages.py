@@ -1,7 +1,11 @@
-"""Writes docs/reference.md from the models of the documents; `make golden` runs it."""
+"""Writes docs/commands.md, docs/reference.md and the manual page from the models of commands and documents.
+
+`make golden` runs it.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +13,44 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cloudgan.cli.commands import reference as command
+from cloudgan.cli.commands import reference as schemas
+from cloudgan.cli.help import every_flag
 from cloudgan.cli.program import functions
+from cloudgan.core.command import model_of
 from cloudgan.launch.operations.launch_options import job_schema
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
-_HEAD = """\
+_COMMANDS = """\
+# Commands
+
+`cloudgan COMMAND --help` is one screen, `--help-all` is what stands here. Flags are written in kebab-case; the form with
+underscores is accepted too. A command line is parsed completely before anything runs: a misspelt flag starts nothing and names
+the nearest valid one. In Python each command is a function with the same names: `cloudgan.train("showers.h5", epochs=3)`.
+This page is made from the program (`make golden`).
+"""
+_EXIT_CODES = """\
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | success |
+| 1 | the run failed, the disk is full, or standard output cannot be written |
+| 2 | invalid input; nothing was started, and no file was changed |
+| 3 | confirmation required |
+| 4 | resources are left, or not proven gone: a deletion failed, or a zone, region or service did not answer |
+| 5 | no capacity, no quota or no matching offer |
+| 6 | over budget |
+| 7 | a requested physics gate failed |
+| 75 | stopped by SIGTERM, after a checkpoint where there is one, or a pod whose store or login failed for ten minutes; try again |
+| 76 | no progress: three restarts without a newer checkpoint |
+| 130 | interrupted by Ctrl-C |
+
+`exec` and `shell` exit with the code of the remote command.
+
+An error is one line on standard error; with `--json` it is an object with `error` and `exit_code` on standard output.
+`cloudgan ... | head` ends with 1 without a message. Messages that standard error cannot take are dropped. Characters that
+the terminal cannot show are printed as `?`.
+"""
+_REFERENCE = """\
 # Reference: job.yaml, run.yaml, files, JSON
 
 Commands, their flags and the exit codes: [commands.md](commands.md). This page is made from the program (`make golden`);
@@ -32,23 +68,47 @@ Commands, their flags and the exit codes: [commands.md](commands.md). This page 
 | `cost.json` | the cost report |
 | `heartbeat.json` | what a worker does now |
 """
+_MANUAL = r"""
+.TH CLOUDGAN 1
+.SH NAME
+cloudgan \- trains calorimeter GANs on any cloud, and prices and validates every run
+.SH SYNOPSIS
+.B cloudgan
+.I COMMAND
+[\fIARGUMENTS\fR] [\fIFLAGS\fR]
+.SH DESCRIPTION
+cloudgan trains generative adversarial networks that simulate calorimeter showers, on this machine, a Kubernetes or
+Slurm cluster, Google Cloud, AWS or Azure. \fBcloudgan demo\fR is a tour without an account;
+\fBcloudgan\fR \fICOMMAND\fR \fB\-\-help\fR is one screen, \fBcloudgan help\fR \fITOPIC\fR one on a topic.
+.SH COMMANDS
+""".lstrip()
 
 
-def page() -> str:
+def commands() -> str:
+    """Returns docs/commands.md."""
+    parts = [_COMMANDS]
+    for name, function in sorted(functions().items()):
+        text = every_flag(f"cloudgan {name}", model_of(function))
+        lines = "\n".join(f"    {line}".rstrip() for line in text.splitlines())
+        parts.append(f"## `cloudgan {name}`\n\n{lines}\n")
+    return "\n".join([*parts, _EXIT_CODES])
+
+
+def reference() -> str:
     """Returns docs/reference.md."""
-    parts = [_HEAD, "## job.yaml\n\nThe flags of `cloudgan deploy`, with underscores.\n"]
+    parts = [_REFERENCE, "## job.yaml\n\nThe flags of `cloudgan deploy`, with underscores.\n"]
     parts.append(_table(job_schema()))
     parts.append(
         "## run.yaml\n\nKeys of `train --config`; `cloudgan init run` writes a commented file.\n"
     )
-    parts += _sections(TypeAdapter(command._DOCUMENTS["run.yaml"]).json_schema())
-    for name, kind in command._DOCUMENTS.items():
+    parts += _sections(TypeAdapter(schemas._DOCUMENTS["run.yaml"]).json_schema())
+    for name, kind in schemas._DOCUMENTS.items():
         if name not in {"run.yaml", "record.jsonl"}:
             parts.append(f"## {name}\n")
             parts.append(_table(TypeAdapter(kind).json_schema()))
     parts.append("## record.jsonl\n\nEach line has a `kind`.\n")
-    parts += _lines(TypeAdapter(command._DOCUMENTS["record.jsonl"]).json_schema())
-    printed = ", ".join(f"`{name}`" for name, one in functions().items() if command._results(one))
+    parts += _lines(TypeAdapter(schemas._DOCUMENTS["record.jsonl"]).json_schema())
+    printed = ", ".join(f"`{name}`" for name, one in functions().items() if schemas._results(one))
     parts.append(
         f"## Results with --json\n\nWith a schema each (`cloudgan schema NAME`): {printed}.\n"
     )
@@ -117,5 +177,31 @@ def _type(one: dict[str, Any]) -> str:
     return str(one.get("type", "any"))
 
 
+def manual() -> str:
+    """Returns the manual page of the program."""
+    parts = [_MANUAL]
+    for name, function in sorted(functions().items()):
+        model = model_of(function)
+        usage = next(
+            line
+            for line in every_flag(f"cloudgan {name}", model).splitlines()
+            if line.startswith("Usage:")
+        )
+        about = inspect.getdoc(model).partition("\n")[0]
+        parts.append(f".TP\n.B {_escaped(usage.removeprefix('Usage: '))}\n{_escaped(about)}\n")
+    parts.append(".SH EXIT STATUS\n")
+    for code, meaning in re.findall(r"^\| (\d+) \| (.+) \|$", _EXIT_CODES, re.MULTILINE):
+        parts.append(f".TP\n.B {code}\n{_escaped(meaning)}\n")
+    return "".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\e").replace("-", r"\-")
+
+
+PAGES = {"commands.md": commands, "reference.md": reference, "shell/cloudgan.1": manual}
+"""How each page below docs/ is made."""
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for name, page in PAGES.items():
+        (Path(__file__).parents[2] / "docs" / name).write_text(page(), encoding="utf-8")
