@@ -47,6 +47,7 @@ def show(result: Result, *, verbose: bool = False) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for line in _lines(result.view(), width_of(console), verbose=verbose):
         console.print(line, soft_wrap=True)
+    console.file.flush()  # nothing must follow what cannot be read, such as a question
 
 
 def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:

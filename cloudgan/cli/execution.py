@@ -93,7 +93,9 @@ def _execute(
             "confirm": functools.partial(confirm, yes=getattr(options, "yes", False)),
             "as_json": common.json_,
             "announce": functools.partial(emit, as_json=common.json_, verbose=common.verbose),
-            "show": functools.partial(_show, as_json=common.json_, verbose=common.verbose),
+            "show": (lambda _: None)
+            if common.json_
+            else functools.partial(show, verbose=common.verbose),
             "verbose": common.verbose,
         }
         result = call_with(body_of(function), options, own)
@@ -106,10 +108,3 @@ def _execute(
         emit(result, as_json=common.json_, verbose=common.verbose)
         return int(getattr(result, "exit_code", 0))
     return 0
-
-
-def _show(result: Result, *, as_json: bool, verbose: bool) -> None:
-    """Shows a result before a question, which nothing must follow if it cannot be read."""
-    if not as_json:
-        show(result, verbose=verbose)
-        sys.stdout.flush()
