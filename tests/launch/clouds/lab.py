@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -118,6 +119,9 @@ class Lab(ABC):
     """An emulated account after `setup`, and a user whose processes keep nothing but a folder."""
 
     provider: str
+
+    account: Callable[[Path], Any]
+    """Opens an emulated account whose files are in a folder."""
 
     def __init__(self, folder: Path, cluster: Cluster | None = None) -> None:
         self.folder, self.cluster = folder, cluster
@@ -238,36 +242,20 @@ class Lab(ABC):
         return sorted(name for one in found for name in self.names_of(one))
 
 
-def _aws(folder: Path, cluster: Cluster | None) -> tuple[Any, Callable[[Any], Lab]]:
-    pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    from emulators.aws import amazon
-    from launch.clouds.aws.lab import AwsLab
-
-    return amazon(), lambda made: AwsLab(folder, made, cluster)
-
-
-def _azure(folder: Path, cluster: Cluster | None) -> tuple[Any, Callable[[Any], Lab]]:
-    pytest.importorskip("azure.mgmt.containerservice")
-    from emulators.azure import small_azure
-    from launch.clouds.azure.lab import AzureLab
-
-    return small_azure(folder), lambda made: AzureLab(folder, made, cluster)
-
-
-def _gcp(folder: Path, cluster: Cluster | None) -> tuple[Any, Callable[[Any], Lab]]:
-    pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
-    pytest.importorskip("googleapiclient", reason="its discovery documents check what is sent")
-    from emulators.gcp.project import project
-    from launch.clouds.gcp.lab import GcpLab
-
-    return project(), lambda made: GcpLab(folder, made, cluster)
+NEEDS = {
+    "aws": ("boto3", "moto"),
+    "azure": ("azure.mgmt.containerservice",),
+    "gcp": ("google.auth", "googleapiclient"),  # whose discovery documents check what is sent
+}
 
 
 @contextlib.contextmanager
 def opened(provider: str, folder: Path, cluster: Cluster | None = None) -> Iterator[Lab]:
     """Opens an account after `setup`; its clusters are a test cluster."""
+    for library in NEEDS[provider]:
+        pytest.importorskip(library)
+    module = importlib.import_module(f"launch.clouds.{provider}.lab")
+    lab = getattr(module, f"{provider.title()}Lab")
     folder.mkdir(exist_ok=True)
-    account, lab_of = {"aws": _aws, "azure": _azure, "gcp": _gcp}[provider](folder, cluster)
-    with account as made:
-        yield lab_of(made)
+    with lab.account(folder) as made:
+        yield lab(folder, made, cluster)

@@ -76,9 +76,7 @@ def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
     https://github.com/kubernetes-sigs/aws-iam-authenticator, "API Authorization from Outside a
     Cluster" (read 2026-11-21).
     """
-    known = session.get_credentials()
-    if known is None:
-        raise CredentialsError(f"no login for AWS was found; {LOGIN}")
+    known = session.get_credentials()  # `open_session` found it
     signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", known, session.events)
     address = f"https://sts.{region}.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15"
     request = {"method": "GET", "url": address, "body": {}, "context": {}}

@@ -13,7 +13,7 @@ from cloudgan.launch.clouds.aws.planner import setup_steps, target
 from cloudgan.schema.resource import Resource
 from cloudgan.storage.s3 import S3Store
 from crashing import Outcome
-from emulators.aws import Amazon
+from emulators.aws import Amazon, amazon
 from emulators.kubernetes import Cluster
 from launch.clouds.lab import POLL_SECONDS, Lab, planned
 
@@ -24,6 +24,7 @@ aws_plan = functools.partial(planned, "aws", gang_timeout_seconds=20.0)
 
 class AwsLab(Lab):
     provider = "aws"
+    account = staticmethod(lambda folder: amazon())
 
     def __init__(self, folder: Path, aws: Amazon, cluster: Cluster | None = None) -> None:
         super().__init__(folder, cluster)

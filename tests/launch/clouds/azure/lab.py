@@ -8,7 +8,7 @@ from pathlib import Path
 from cloudgan.launch.clouds.azure import ids, kinds, planner
 from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.schema.resource import Resource
-from emulators.azure import SmallAzure
+from emulators.azure import SmallAzure, small_azure
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.kubernetes import Cluster
 from launch.clouds.lab import Lab, planned
@@ -23,6 +23,7 @@ OF_SETUP = ("microsoft.storage/", "microsoft.managedidentity/", "microsoft.autho
 
 class AzureLab(Lab):
     provider = "azure"
+    account = staticmethod(small_azure)
 
     def __init__(self, folder: Path, azure: SmallAzure, cluster: Cluster | None = None) -> None:
         super().__init__(folder, cluster)

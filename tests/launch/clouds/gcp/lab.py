@@ -14,7 +14,7 @@ from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.schema.plan import Target
 from cloudgan.schema.resource import Resource
-from emulators.gcp.project import Project
+from emulators.gcp.project import Project, project
 from emulators.gcp.server import TOKEN
 from emulators.kubernetes import Cluster
 from launch.clouds.lab import POLL_SECONDS, Lab, planned
@@ -25,6 +25,7 @@ PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-cen
 
 class GcpLab(Lab):
     provider = "gcp"
+    account = staticmethod(lambda folder: project())
 
     def __init__(self, folder: Path, google: Project, cluster: Cluster | None = None) -> None:
         super().__init__(folder, cluster)
