@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from cloudgan.gan.differentiable_observables import AngleAndSum
 from cloudgan.gan.layers import PUBLISHED, Stage, Stages
 from cloudgan.gan.philox import truncated_normal_of_tensorflow, uniform_of_tensorflow
 from cloudgan.gan.shower_frame import LEAST_ENERGY, latent_length, table_shape
-from cloudgan.schema.architecture import Block, Cells
+from cloudgan.schema.architecture import Cells, Discriminator, Generator
 from cloudgan.schema.presets import Preset, discriminator_table, generator_table
 
 _SPREAD_OF_TRUNCATED = 0.87962566103423978
@@ -94,12 +94,10 @@ def build_generator(
         noise = latent[:, preset.latent_size : last]
         noise = layers.Reshape((*table.grid, preset.noise_channels))(noise)
         x = layers.Concatenate()([x, noise])
-    for number, block in enumerate(table.blocks):
-        initializer = _seeded(block.initializer or table.initializer, seeds)
-        if preset.cell_marginals and block is table.blocks[-1]:
-            initializer = keras.initializers.Zeros()
-        stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
-        x = stages.stage(stage, x)
+    for stage in _stages(preset, table, seeds, synchronized=synchronized):
+        is_zero = preset.cell_marginals and stage.block is table.blocks[-1]
+        zeros = keras.initializers.Zeros()
+        x = stages.stage(replace(stage, initializer=zeros) if is_zero else stage, x)
     x = stages.tensor(x)
     if table.subpixel > 1:
         x = DepthToSpace(table.subpixel, preset.image_shape)(x)
@@ -136,9 +134,7 @@ def build_discriminator(
     table = discriminator_table(preset)
     image = keras.Input((*preset.image_shape, 1), name="image")
     x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
-    for number, block in enumerate(table.blocks):
-        initializer = _seeded(block.initializer or table.initializer, seeds)
-        stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
+    for stage in _stages(preset, table, seeds, synchronized=synchronized):
         x = stages.stage(replace(stage, dropout=preset.dropout, masks=masks), x)
     x = stages.tensor(x)
     if table.pool > 1:
@@ -164,24 +160,24 @@ def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initia
     return found if keras.config.backend() == "tensorflow" else InitializerOfTensorFlow(found)
 
 
-def _stage(
+def _stages(
     preset: Preset,
-    block: Block,
-    number: int,
-    initializer: keras.initializers.Initializer,
-    leak: float,
+    table: Generator | Discriminator,
+    seeds: random.Random,
     *,
     synchronized: bool,
-) -> Stage:
-    return Stage(
-        block,
-        number,
-        initializer,
-        leak if block.activate else 1.0,
-        preset.batch_norm_momentum,
-        preset.batch_norm_epsilon,
-        synchronized,
-    )
+) -> Iterator[Stage]:
+    """Yields the stages of a table in order, each with its own seed."""
+    for number, block in enumerate(table.blocks):
+        yield Stage(
+            block,
+            number,
+            _seeded(block.initializer or table.initializer, seeds),
+            table.leak if block.activate else 1.0,
+            preset.batch_norm_momentum,
+            preset.batch_norm_epsilon,
+            synchronized,
+        )
 
 
 def _full_precision() -> str:

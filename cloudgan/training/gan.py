@@ -126,7 +126,10 @@ def build_gan(
         ema_generator.set_weights(generator.get_weights())
     if device_stages:
         # Of TensorFlow only, as loss scaling is.
-        from cloudgan.training.tensorflow_backend import place_networks  # noqa: PLC0415
+        from cloudgan.training.tensorflow_backend import (  # noqa: PLC0415
+            place_networks,
+            place_slots,
+        )
 
         place_networks([generator, discriminator, ema_generator], device_stages)
     rates = learning_rates or (preset.learning_rate, preset.learning_rate)
@@ -134,8 +137,6 @@ def build_gan(
     for optimizer, network in zip(optimizers, (generator, discriminator), strict=True):
         optimizer.build(network.trainable_variables)
         if device_stages:
-            from cloudgan.training.tensorflow_backend import place_slots  # noqa: PLC0415
-
             place_slots(optimizer, network.trainable_variables)
     return Gan(generator, discriminator, optimizers[0], optimizers[1], ema_generator)
 

@@ -27,8 +27,8 @@ def measurement(*names, left_out=None):
         wall = SECONDS[name]
         row = {"seconds_per_shower": wall, "showers_per_second": 1 / wall}
         row |= {"showers_per_cpu_second": 2 / wall, "latency_seconds": 2 * wall}
-        sources.append(Measured(name, {}, [row | {"latency_cpu_seconds": wall}] * 1))
-        sources[-1].rows = [dict(sources[-1].rows[0]) for _ in range(3)]
+        row["latency_cpu_seconds"] = wall
+        sources.append(Measured(name, {}, [dict(row) for _ in range(3)]))
     more = {"left_out": left_out or {}, "core": 1, "interrupted": False}
     return generate_measurement(BenchGenerateOptions(), find_preset("mini"), sources, **more)
 
