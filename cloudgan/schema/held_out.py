@@ -35,8 +35,13 @@ def check_folds(folds: int, showers: int) -> None:
 def check_can_validate(config: RunConfig, showers: int, *, asks: str = "") -> None:
     """Checks that of so many showers, held-out ones included, a run holds out enough for its validations.
 
-    `asks` is what needs them, such as a search; empty: a flag of the run, which can be omitted.
+    `asks` is what needs them, such as a search; empty: a flag of the run, which can be omitted. Without
+    validations one shower is held out, and one is trained on.
     """
+    if showers == 1:
+        raise ConfigError(
+            "there is one shower, and training needs at least two, one of them held out: give --data more"
+        )
     if not config.training.validates_every or showers < 1:
         return
     fraction = config.data.held_out_fraction

@@ -246,6 +246,30 @@ def test_print_has_tables_and_wide_drawings_and_no_controls(page):
         page.ask("Emulation.setEmulatedMedia", media="")
 
 
+def test_on_paper_no_column_of_a_wide_table_is_cut_and_each_sheet_repeats_its_heads(
+    browser, tmp_path
+):
+    columns = ("measure", "where", "untrained", "value", "baseline", "ideal", "widths", "p")
+    row = (
+        "energy in the first 6 layers",
+        "81.33-97.67 deg",
+        *["1.446 ± 0.007"] * 3,
+        1,
+        -0.3,
+        0.002,
+    )
+    write(Page("Wide", sections=(Section("s", (Table(columns, (row,)),)),)), tmp_path / "wide.html")
+    browser.show_as(width=650)  # of Letter and A4 without margins: 7.5 and 7.3 inches of 96 pixels
+    browser.ask("Emulation.setEmulatedMedia", media="print")
+    try:
+        browser.open(tmp_path / "wide.html")
+        assert browser.run("document.querySelector('table').offsetWidth <= 650")
+        contained = "getComputedStyle(document.querySelector('.wide')).containerType"
+        assert browser.run(contained) == "normal", "else Chromium draws the heads on one sheet only"
+    finally:
+        browser.ask("Emulation.setEmulatedMedia", media="")
+
+
 def test_without_script_the_page_still_shows_its_tables_and_plots(page, sample_page, tmp_path):
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:

@@ -21,13 +21,15 @@ def config(fraction=0.1, **training):
 def test_two_hundred_suffice_and_one_less_does_not():
     check_can_validate(config(), 2000)
     check_can_validate(config(validate_every=0), 2)  # it validates nothing
+    with pytest.raises(ConfigError, match="one shower, and training needs at least two"):
+        check_can_validate(config(validate_every=0), 1)
     with pytest.raises(ConfigError, match=r"199 of 1999 are held out.*at least 2000 showers"):
         check_can_validate(config(), 1999)
     with pytest.raises(ConfigError, match=r"^--until needs.* or omit --until$"):
         check_can_validate(config(validate_every=0, until="metric<1"), 90)
 
 
-@given(st.integers(1, 5000), st.floats(0.001, 0.999))
+@given(st.integers(2, 5000), st.floats(0.001, 0.999))
 def test_what_the_sentence_offers_is_enough(showers, fraction):
     try:
         check_can_validate(config(fraction), showers)
