@@ -161,6 +161,24 @@ def test_asynchronous_cells_use_the_newest_that_arrived_and_record_its_age(tmp_p
 
 
 @pytest.mark.slow
+def test_asynchronous_cells_killed_after_one_has_done_its_last_iteration_end_when_started_again(
+    tmp_path,
+):
+    folder, config = grid_folder(tmp_path / "run", iterations=8, asynchronous=True)
+    with started(folder, (0.0, 0.5, 0.5, 0.5)) as process:
+        wait_for(lambda: folder.cell(0).points()[-1:] == [8], process)
+        os.kill(json.loads(processes_file(folder.run).read_text())[2], signal.SIGKILL)
+        ended(process)
+    assert max(folder.cell(1).points(), default=0) < 8
+    with started(folder) as process:
+        code, said = ended(process)
+    assert code == 0, said
+    for number in range(4):
+        assert [line.iteration for line in folder.cell(number).lines()] == list(range(1, 9))
+        assert folder.cell(number).points()[-1] == config.iterations
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_frozen_rank_counts_as_lost_and_the_world_ends_to_be_started_again(tmp_path, victim):
     folder, _ = grid_folder(tmp_path / "run", iterations=10_000, silence_seconds=3)

@@ -68,6 +68,12 @@ def test_the_centre_of_downpour_has_the_steps_of_all_workers_and_a_point_that_al
     assert earlier[0].state.step == 0  # the first worker lost its last checkpoint
 
 
+def test_a_synchronous_master_adds_the_mean_of_all_workers_once_per_round(tmp_path):
+    found = world(tmp_path, workers=3, steps=12, mode="downpour", synchronous=True)
+    assert found["centre"] == 4  # rounds, each by the mean of ones
+    assert found["updates"] == 12
+
+
 def test_a_tree_of_masters_adds_the_steps_of_all_workers_and_each_rank_saves_its_part(tmp_path):
     options = {"mode": "downpour", "damping": "none", "master_sync_every": 2, "trace": True}
     found = world(tmp_path, workers=3, masters=2, steps=18, **options)
