@@ -70,10 +70,12 @@ class Api:
             validation.check(resource, found)
             if resource.plural in FIRST_STATUS:
                 found["status"] = copied(FIRST_STATUS[resource.plural])
+            if resource.plural == "jobs":  # the real selector has the uid of the Job, too
+                template = found["spec"]["template"].setdefault("metadata", {})
+                labels = template.setdefault("labels", {})
+                labels["job-name"] = labels["batch.kubernetes.io/job-name"] = own["name"]
             made = self._store.insert(resource, found)
-            if resource.plural == "jobs":
-                made = self._label_job(made)
-            elif resource.plural == "customresourcedefinitions":
+            if resource.plural == "customresourcedefinitions":
                 self._learn(made["spec"])
             elif resource.plural == "namespaces":
                 for kind, name in {
@@ -82,15 +84,6 @@ class Api:
                 }.items():
                     self._store.insert(kind, {"metadata": {"name": name, "namespace": own["name"]}})
             return made
-
-    def _label_job(self, made: Object) -> Object:
-        """Sets the selector and the labels of a new Job, when its uid is known."""
-        own, spec = made["metadata"], made["spec"]
-        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-        for label, value in (("job-name", own["name"]), ("controller-uid", own["uid"])):
-            labels[label] = labels[f"batch.kubernetes.io/{label}"] = value
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": own["uid"]}}
-        return self._store.replace("jobs", made)
 
     def _learn(self, spec: Object) -> None:
         for version in spec["versions"]:
