@@ -63,7 +63,7 @@ def simulate_missing(pod: PodEnvironment, store: Store, liveness: LivenessFile) 
     _say(f"{len(own) - len(missing)} of {len(own)} shards of this worker are finished")
     if not missing:
         return
-    from cloudgan.simulation.geant4.shards import simulate_shards
+    from cloudgan.simulation.geant4.production import simulate_shards
     from cloudgan.simulation.geant4.workers import prepare_geant4
 
     folder = pod.work / "geant4"

@@ -383,10 +383,10 @@ def test_every_command_that_trains_takes_the_geometry_of_the_showers(
     path, binning = challenge(REGULAR, count=410)
     convert(path, tmp_path / "STORE", binning=binning)
     Path("space.yaml").write_text("model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n")
-    run_cloudgan(*words, "--preset=smoke")
-    if words[0] == "train":  # again, as a worker of a cluster, which converts nothing
-        task = {"cluster": {"worker": ["127.0.0.1:2222"]}, "task": {"type": "worker", "index": 0}}
-        run_cloudgan(*words, "--preset=smoke", TF_CONFIG=json.dumps(task))
+    # As a worker of a cluster, which converts nothing.
+    task = {"cluster": {"worker": ["127.0.0.1:2222"]}, "task": {"type": "worker", "index": 0}}
+    environment = {"TF_CONFIG": json.dumps(task)} if words[0] == "train" else {}
+    run_cloudgan(*words, "--preset=smoke", **environment)
     folder = "runs/one/trials/0000" if words[0] == "search" else "runs/one"
     model = RunFolder(folder).read_config().model
     assert (model.image_shape, model.periodic_axes, model.log_energy) == ((3, 4, 5), ("y",), True)
