@@ -144,20 +144,16 @@ def test_one_flipped_bit_is_found_in_every_way_of_reading(folder, read, name):
         read(Store(folder))
 
 
+def at(row, value):
+    return lambda a: np.where(np.arange(len(a)) == row % len(a), value, a)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        (
-            "values",
-            lambda a: np.where(np.arange(len(a)) == 7, np.nan, a),
-            "shower 0: NaN, infinite",
-        ),
-        ("values", lambda a: np.where(np.arange(len(a)) == len(a) - 1, -1, a), "shower 5: NaN"),
-        (
-            "cells",
-            lambda a: np.where(np.arange(len(a)) == 7, 65_300, a),
-            "has cell 65300 of an image",
-        ),
+        ("values", at(7, np.nan), "shower 0: NaN, infinite"),
+        ("values", at(-1, -1), "shower 5: NaN"),
+        ("cells", at(7, 65_300), "has cell 65300 of an image"),
         ("offsets", lambda a: a[::-1].copy(), "the offsets do not fit the cells"),
         ("offsets", lambda a: a + 1, "the offsets do not fit the cells"),
         ("energy", lambda a: a.astype("f8"), r"holds <f8\[6\], the manifest says <f4"),
@@ -263,6 +259,7 @@ def test_an_unfinished_conversion_is_recognised(folder):
 
 
 SOURCE, PART = ("sources", 0), ("parts", 0)
+ENERGY, ARRAY_KEYS = {"name": "energy", "dtype": "<f4"}, ("dtype", "shape", "base64")
 
 
 @pytest.mark.parametrize(
@@ -285,20 +282,13 @@ SOURCE, PART = ("sources", 0), ("parts", 0)
         (SOURCE, {"shape": [10**6, 10**6, 10**6]}, "at most|differ|cells"),
         (SOURCE, {"shape": [0, 5, 5]}, "greater than 0"),
         (SOURCE, {"columns": []}, "no column energy or target"),
-        (SOURCE, {"columns": [{"name": "energy", "dtype": "O"}]}, "pattern"),
-        (
-            SOURCE,
-            {"columns": [{"name": "energy", "dtype": "<f4"}] * 2},
-            "two columns have one name",
-        ),
-        (SOURCE, {"columns": [{"name": "energy", "dtype": "<f4", "shape": [2]}]}, "has 2 values"),
-        (
-            SOURCE,
-            {"attributes": {"": {"a": {"dtype": "<f4", "shape": [3], "base64": "AAAA"}}}},
-            "a",
-        ),
-        (SOURCE, {"attributes": {"": {"a": {"dtype": "<f4", "shape": [3], "base64": "?"}}}}, "a"),
-        (SOURCE, {"attributes": {"": {"a": {"dtype": "O", "shape": [], "base64": ""}}}}, "a"),
+        (SOURCE, {"columns": [ENERGY | {"dtype": "O"}]}, "pattern"),
+        (SOURCE, {"columns": [ENERGY] * 2}, "two columns have one name"),
+        (SOURCE, {"columns": [ENERGY | {"shape": [2]}]}, "has 2 values"),
+        *[
+            (SOURCE, {"attributes": {"": {"a": dict(zip(ARRAY_KEYS, value, strict=True))}}}, "a")
+            for value in (("<f4", [3], "AAAA"), ("<f4", [3], "?"), ("O", [], ""))
+        ],
         (SOURCE, {"records": 19}, "has 19 records, its parts 20"),
         (SOURCE, {"bytes": 10**400}, "less than or equal"),
     ],

@@ -80,15 +80,14 @@ def test_a_corrupted_sample_fails_and_the_first_sentence_names_the_defect(name, 
     assert words in verdict.failures[0]
 
 
+OF_ANGLE = "The angle is wrong: "
+
+
 @pytest.mark.parametrize(
     ("change", "measure", "words"),
     [
-        (lambda theta: theta[::-1], "angle_slope", "The angle is wrong: the slope"),
-        (
-            lambda theta: theta + np.float32(0.15),
-            "angle_offset",
-            "The angle is wrong: showers are",
-        ),
+        (lambda theta: theta[::-1], "angle_slope", f"{OF_ANGLE}the slope"),
+        (lambda theta: theta + np.float32(0.15), "angle_offset", f"{OF_ANGLE}showers are"),
     ],
     ids=["shuffled", "8.6 degrees more"],
 )

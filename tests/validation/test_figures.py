@@ -60,21 +60,13 @@ def assessment(*measures):
     return Assessment(generated=sample, reference=other, seed=0, measures=measures)
 
 
+HITS = {"value": 0.03, "error": 0.01, "baseline": 0.02, "baseline_error": 0.005}
+AREA = {"value": 0.8, "error": 0.02, "baseline": 0.48, "baseline_error": 0.03, "ideal": 0.5}
 DISTANCES = assessment(
-    Measure(
-        name="separation", where="hits", value=0.03, error=0.01, baseline=0.02, baseline_error=0.005
-    ),
+    Measure(name="separation", where="hits", **HITS),
     Measure(name="separation", where="$M_1$ x", value=0.01),
     Measure(name="separation", where="unknown", value=None),
-    Measure(
-        name="auc",
-        where="high level",
-        value=0.8,
-        error=0.02,
-        baseline=0.48,
-        baseline_error=0.03,
-        ideal=0.5,
-    ),
+    Measure(name="auc", where="high level", **AREA),
 )
 
 
@@ -177,10 +169,8 @@ def test_empty_showers_and_few_of_them_are_drawn_without_a_warning(reference, fa
     ecal = reference.ecal_gev[:60].copy()
     ecal[:30] = 0
     ecal[:, :, :, 20:] = 0
-    failures, few = (
-        observe(replace(reference[slice(60)], ecal_gev=ecal)),
-        observe(reference[slice(60)]),
-    )
+    few = observe(reference[slice(60)])
+    failures = observe(replace(reference[slice(60)], ecal_gev=ecal))
     draw = (
         correlation_figures if family == "Correlations" else partial(family_figures, family=family)
     )

@@ -214,35 +214,28 @@ def test_the_terminal_shows_the_worst_of_many_bins_and_all_of_few():
     assert condensed(a_verdict("fail", *unknown))[0].title == "response, x (of 4)"
 
 
+def fails(title, message):
+    return a_verdict("fail", a_check(title, RESPONSE, "fail", message))
+
+
+TOO_FEW = a_verdict("cannot tell", a_check("tail", WIDTH, "cannot tell"))
+TELLS_NOT = "cannot tell: 300 showers are too few for tail; give about 1,200 of each sample"
+LIKE_MC = "at the baseline: indistinguishable from b.h5 with 300 showers"
+SOME = f"{SHORT}property 0, property 1, property 2 and 2 more"
+
+
 @pytest.mark.parametrize(
     ("verdict", "shown"),
     [
-        (
-            a_verdict("at the baseline", BASELINE),
-            "at the baseline: indistinguishable from b.h5 with 300 showers",
-        ),
-        (
-            a_verdict("cannot tell", a_check("tail", WIDTH, "cannot tell")).model_copy(
-                update={"needed": 1200}
-            ),
-            "cannot tell: 300 showers are too few for tail; give about 1,200 of each sample",
-        ),
+        (a_verdict("at the baseline", BASELINE), LIKE_MC),
+        (TOO_FEW.model_copy(update={"needed": 1200}), TELLS_NOT),
         (a_verdict("good", BASELINE, GOOD), "good: all 2 checks are within the limits for good"),
-        (
-            a_verdict("acceptable", BASELINE, SO_SO[0]),
-            f"{SHORT}property 0",
-        ),
-        (
-            a_verdict("acceptable", *SO_SO),
-            f"{SHORT}property 0, property 1, property 2 and 2 more",
-        ),
-        (a_verdict("fail", a_check("response", RESPONSE, "fail", f"{OFF}.")), f"fail: {OFF}"),
-        (a_verdict("fail", a_check("x", RESPONSE, "fail", "The x is off")), "fail: the x is off"),
-        (a_verdict("fail", a_check("x", RESPONSE, "fail", "FPD is 2")), "fail: FPD is 2"),
-        (
-            a_verdict("fail", a_check("x", RESPONSE, "fail", "A layer is off")),
-            "fail: a layer is off",
-        ),
+        (a_verdict("acceptable", BASELINE, SO_SO[0]), f"{SHORT}property 0"),
+        (a_verdict("acceptable", *SO_SO), SOME),
+        (fails("response", f"{OFF}."), f"fail: {OFF}"),
+        (fails("x", "The x is off"), "fail: the x is off"),
+        (fails("x", "FPD is 2"), "fail: FPD is 2"),
+        (fails("x", "A layer is off"), "fail: a layer is off"),
         (a_failed_verdict(), f"fail: {OFF}; 1 more property fails"),
     ],
 )
