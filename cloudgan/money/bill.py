@@ -325,7 +325,11 @@ def _why_compute(billed: float, counted: float, report: CostReport, launch: Laun
     if not counted:
         return "by the times of the nodes and the cloud's billing rule they cost nothing"
     over = counted - billed
-    unseen = _unseen_usd(launch)
+    unseen = sum(
+        one.price.cost_usd(sum(node.unseen_seconds() for node in one.nodes))
+        for one in (launch.attempts if launch else ())
+        if one.price
+    )
     if over > 0 and unseen >= over / 2:
         return (
             f"up to {number_text(unseen)} USD of the measured cost are times in which the nodes were not"
@@ -338,14 +342,6 @@ def _why_compute(billed: float, counted: float, report: CostReport, launch: Laun
         f"{abs(over / counted):.0%} {side} the measured cost at prices of {dates}: prices changed, or"
         " nodes were up outside the observed times"
     )
-
-
-def _unseen_usd(launch: Launch | None) -> float:
-    total = 0.0
-    for attempt in launch.attempts if launch else ():
-        if attempt.price:
-            total += attempt.price.cost_usd(sum(node.unseen_seconds() for node in attempt.nodes))
-    return total
 
 
 def _is_close(one: float, other: float) -> bool:

@@ -51,7 +51,10 @@ def loss_columns() -> tuple[str, ...]:
 def loss_table(matrix: Iterable[Iterable[float]]) -> dict[str, dict[str, float]]:
     """Returns a (passes, columns) matrix as a dictionary."""
     return {
-        name: {column: _rounded(value) for column, value in zip(loss_columns(), row, strict=True)}
+        name: {
+            column: float(f"{value:.6g}") if math.isfinite(value) else float(value)
+            for column, value in zip(loss_columns(), row, strict=True)
+        }
         for name, row in zip(PASSES, matrix, strict=True)
     }
 
@@ -69,7 +72,3 @@ def totals(losses: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
     """
     real, fake, generator = (losses.get(name, {}).get("total", math.nan) for name in PASSES)
     return generator, (real + fake) / 2
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}") if math.isfinite(value) else float(value)

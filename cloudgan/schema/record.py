@@ -460,15 +460,13 @@ def counted_epochs(
             if begun_at is not None:
                 kept = [each for each in kept if each.epoch.step <= begun_at]
                 begun_at = None
-            for other in [each for each in kept if _is_same(each.epoch, line)]:
+            start = line.step - line.steps
+            same = [one for one in kept if one.epoch.epoch == line.epoch and start < one.epoch.step]
+            for other in same:
                 replaced.append(Repeat(number, other.line))
                 kept.remove(other)
             kept.append(CountedEpoch(number, line))
     return tuple(kept), tuple(replaced)
-
-
-def _is_same(earlier: Epoch, later: Epoch) -> bool:
-    return earlier.epoch == later.epoch and later.step - later.steps < earlier.step
 
 
 def _begins_process(line: Line, before: Sequence[Line]) -> bool:

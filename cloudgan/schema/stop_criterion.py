@@ -94,17 +94,13 @@ def parse_stop_criterion(text: str) -> StopCriterion:
         )
     if found["name"] not in METRICS:
         raise UnknownNameError("metric in --until", found["name"], METRICS)
-    return StopCriterion(found["name"], found["sign"], _bound(text, found["bound"]))
-
-
-def _bound(text: str, written: str) -> float:
     try:
-        bound = float(written)
+        bound = float(found["bound"])
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise ConfigError(f"--until={text!r}: {written!r} is not a finite number")
-    return bound
+        raise ConfigError(f"--until={text!r}: {found['bound']!r} is not a finite number")
+    return StopCriterion(found["name"], found["sign"], bound)
 
 
 class EarlyStop(NamedTuple):
