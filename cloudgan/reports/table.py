@@ -241,6 +241,11 @@ def usd_range(low: float, high: float, between: str = " to ") -> str:
     return last if first == last else f"{first}{between}{last}"
 
 
+def usd_range_cell(low: float | None, high: float | None) -> Number:
+    """Returns the cell of a range that sorts by its upper end; without one it is empty."""
+    return Number(high, "" if high is None else usd_range(low or 0.0, high, " - "))
+
+
 def _usd_decimals(usd: float) -> int:
     if usd >= _WHOLE_USD:
         return 0

@@ -25,7 +25,7 @@ from cloudgan.reports.table import (
     Table,
     time_cell,
     usd_cell,
-    usd_range,
+    usd_range_cell,
     usd_text,
 )
 from cloudgan.schema.candidate import Candidate
@@ -191,7 +191,7 @@ class OffersReport(Result):
         rows: list[dict[str, Cell]] = [
             {
                 "nodes": _node_and_accelerators(one.row),
-                "USD/epoch": _range(one.low_usd, one.high_usd),
+                "USD/epoch": usd_range_cell(one.low_usd, one.high_usd),
                 "time/epoch": None
                 if one.low_seconds is None
                 else duration_range(one.low_seconds, one.seconds, " - "),
@@ -316,12 +316,6 @@ def plan_command(found: OffersReport, option: Candidate) -> str:
         if choice.budget_usd is not None:
             words.append(f"--budget-usd={choice.budget_usd:g}")
     return " ".join(words)
-
-
-def _range(low: float | None, high: float | None) -> Number:
-    if low is None or high is None:
-        return Number(None, "")
-    return Number(high, usd_range(low, high, " - "))
 
 
 def _plot(choice: JobChoice) -> Plot:

@@ -15,7 +15,7 @@ from cloudgan.launch.plan.node_choice import NONE_THERE
 from cloudgan.launch.plan.showers import SIMULATED
 from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Cell, Number, Table, usd_range
+from cloudgan.reports.table import Cell, Number, Table, usd_range, usd_range_cell
 from cloudgan.schema.plan import JobCost, Plan, Selection
 from cloudgan.schema.resource import is_cluster
 
@@ -119,7 +119,7 @@ def _markets(plan: Plan) -> Table | None:
     chosen = (
         f"{_CHOSEN} {title_of(provider)}",
         *_nodes_and_market(plan.workers.nodes, pool.node_type, pool.market),
-        _usd(cost.known_low_usd, cost.known_usd) if cost and known else Number(None, ""),
+        usd_range_cell(cost.known_low_usd, cost.known_usd) if cost and known else Number(None, ""),
         _time(cost.training_low_seconds, cost.training_seconds) if cost else Number(None, ""),
         _usd_per_hour(plan.usd_per_hour),
     )
@@ -130,7 +130,7 @@ def _markets(plan: Plan) -> Table | None:
             cells = (
                 f"  {title_of(row.provider)}",
                 *_nodes_and_market(one.nodes, row.node_type, row.market),
-                _usd(one.low_usd, one.known_usd),
+                usd_range_cell(one.low_usd, one.known_usd),
                 _time(one.low_seconds, one.high_seconds),
                 _usd_per_hour(one.usd_per_hour),
             )
@@ -154,10 +154,6 @@ def _markets(plan: Plan) -> Table | None:
 
 def _nodes_and_market(nodes: int, node_type: str, market: str) -> tuple[str, str]:
     return f"{nodes} x {node_type.removeprefix('Standard_')}", market.replace("_", " ")
-
-
-def _usd(low: float | None, high: float | None) -> Number:
-    return Number(high, "" if high is None else usd_range(low or 0.0, high, " - "))
 
 
 def _time(low: float | None, high: float | None) -> Number:

@@ -146,23 +146,22 @@ def with_pulled_image(plan: Plan, before: Launch, say: Callable[[str], None]) ->
 
 
 def known_wheels(
-    accelerator: str | None = None, config: RunConfig | None = None, *, fetch: bool = False
+    accelerator: str | None, config: RunConfig, *, fetch: bool = False
 ) -> tuple[Wheel, ...]:
     """Returns cloudgan's own wheel and the cached ones of its lock file; with `fetch` all of them.
 
     Args:
         accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
         config: Of the run: MPI ranks need MPICH, blocks of a search Optuna, and JAX itself, whose image has no
-            TensorFlow; None: a training without.
+            TensorFlow.
     """
     folder, platform = cache_folder(), {}
-    extras = ("pod", "search") if config and config.join else ("pod",)
-    ranks = _OF_MPI if config and config.has_ranks else ()
-    is_jax = bool(config and config.uses_jax)
+    extras = ("pod", "search") if config.join else ("pod",)
+    ranks = _OF_MPI if config.has_ranks else ()
     if accelerator is not None and accelerator.upper().startswith("TPU"):
-        lock = locked(*extras, "jax-tpu" if is_jax else "tpu", packages=ranks)
+        lock = locked(*extras, "jax-tpu" if config.uses_jax else "tpu", packages=ranks)
         platform = {"platform": GLIBC_OF_TPU}
-    elif is_jax:
+    elif config.uses_jax:
         lock = locked(*extras, "jax")
     elif accelerator is None:
         lock = locked(*extras, packages=ranks, without=_OF_TENSORFLOW)
@@ -172,9 +171,7 @@ def known_wheels(
     return (own_wheel(folder), *others)
 
 
-def all_wheels(
-    progress: Progress, accelerator: str | None = None, config: RunConfig | None = None
-) -> tuple[Wheel, ...]:
+def all_wheels(progress: Progress, accelerator: str | None, config: RunConfig) -> tuple[Wheel, ...]:
     """Returns cloudgan's own wheel and those of its lock file; downloads what is not cached."""
     known = known_wheels(accelerator, config)
     if len(known) > 1:

@@ -75,8 +75,12 @@ def make_launch_plan(
 
 
 def _on_existing_nodes(request: LaunchRequest, wheels: Wheels, history: AttemptHistory) -> Plan:
-    nodes, price = request.nodes or 1, _own_price(request)
-    limit = request.max_usd_per_hour
+    nodes, limit, price = request.nodes or 1, request.max_usd_per_hour, None
+    if request.price_as:
+        price = catalog_with(request.price_file).row(request.price_as)
+    elif request.price_file:
+        count = request.accelerator_count
+        price = node_in_file(request.price_file, request.accelerator_name, count)
     if price and limit and price.hourly_usd(nodes) > limit:
         raise BudgetError(
             f"{nodes} x {price.offer} cost {price.hourly_usd(nodes):.2f} USD per hour, more than"
@@ -158,15 +162,6 @@ def _found_showers(job: AskedJob, history: AttemptHistory) -> Found:
     found = job.kind.showers(job.config)
     read = history.showers
     return Found(read) if read and read.source == found.showers.source else found
-
-
-def _own_price(request: LaunchRequest) -> PriceRow | None:
-    """Returns the price of existing nodes: of the offer, or of the node in the price file."""
-    if request.price_as:
-        return catalog_with(request.price_file).row(request.price_as)
-    if request.price_file:
-        return node_in_file(request.price_file, request.accelerator_name, request.accelerator_count)
-    return None
 
 
 def existing_target(
