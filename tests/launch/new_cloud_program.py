@@ -1,5 +1,8 @@
-"""Adds a cloud: a row of clouds, one of machines and a planner module, then runs `cloudgan` with the arguments."""
+"""Adds a cloud: a row of clouds, one of machines and a planner module, then runs `cloudgan` with the words of each argument."""
 
+import contextlib
+import io
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -74,4 +77,13 @@ def setup_steps(place):
 if __name__ == "__main__":
     from cloudgan.cli.main import main
 
-    main(sys.argv[1:])
+    found = []
+    for words in sys.argv[1:]:
+        out, code = io.StringIO(), 0
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            try:
+                main(words.split())
+            except SystemExit as ended:
+                code = ended.code or 0
+        found.append((code, out.getvalue()))
+    print(json.dumps(found))

@@ -417,19 +417,6 @@ def test_a_zone_that_does_not_answer_is_no_proof_that_nothing_is_left(lab, act):
     assert lab.left() == ["bucket"], "a region that the run never used is not asked"
 
 
-@pytest.mark.parametrize("error", [LaunchError("answered 503"), CredentialsError("login expired")])
-def test_a_cloud_that_cannot_be_listed_has_unknown_resources(lab, error):
-    lab.apply(lab.plan())
-
-    def unlisted(run=None, regions=None):
-        raise error
-
-    lab.cloud.list_resources = unlisted
-    with pytest.raises(ResourcesLeftError, match=str(error)) as left:
-        list(lab.backend(inner=lambda plan: PlaceDouble()).destroy("gan"))
-    assert left.value.exit_code == 4
-
-
 @pytest.mark.parametrize("act", ["end", "down"])
 def test_billed_nodes_are_deleted_before_the_history_of_other_runs_is_read(lab, act):
     for number in range(20):

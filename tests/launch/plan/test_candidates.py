@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.core.errors import PlanError
 from cloudgan.launch.plan.candidates import (
     RESTRICTED,
     UNCERTAIN,
@@ -152,8 +152,6 @@ def test_with_free_nodes_each_offer_has_its_cheapest_number_within_the_limits():
         assert 768 % replicas(way.row, way.nodes) == 0
         assert way.global_batch == 768
     assert any("within 5 h" in one.why_not for one in found.rejected)
-    with pytest.raises(PlanError, match=r"no offer is certain to finish the job within 0\.0"):
-        ranked(nodes=None, max_seconds=60.0)
 
 
 def test_free_nodes_choose_the_batch_too_and_say_what_is_known_of_learning_with_it():
@@ -177,13 +175,6 @@ def test_a_small_memory_excludes_large_batches():
 def test_a_requested_batch_is_kept_on_every_number_of_nodes():
     found = ranked(v100(), nodes=None, batches=BatchRule(per_replica=32))
     assert {way.batch for way in found.usable} == {32}
-
-
-def test_a_budget_that_no_offer_in_time_meets_is_over_budget_and_names_the_smallest_change():
-    with pytest.raises(BudgetError, match=r"smallest change that fits: \+.* USD budget"):
-        ranked(v100(), nodes=None, max_seconds=7200.0, max_usd=5.0)
-    with pytest.raises(PlanError, match=r"smallest change that fits: \+.* h deadline"):
-        ranked(v100(), nodes=None, max_seconds=600.0, max_usd=500.0)
 
 
 def test_more_than_allowed_per_hour_is_passed_over():
