@@ -39,6 +39,7 @@ from cloudgan.validation.gates import Gates as Gates
 from cloudgan.validation.result import Validation as Validation
 
 __version__: str
+_EXPORTS: dict[str, str]
 
 def cancel(
     run: str | PathLike[str],

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import fire
 import fire.decorators
 
-from cloudgan import __version__
+from cloudgan import _EXPORTS, __version__
 from cloudgan.cli.failure import explain
 from cloudgan.core import log, settings
 from cloudgan.core.errors import ConfigError, UnknownNameError, nearest, show
@@ -193,29 +193,23 @@ First steps:  cloudgan demo
 RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag,
 `cloudgan help TOPIC` gcp, aws, azure, slurm, spot, env, input, exit-codes, ..."""
 
-_PLACES = (
-    ("cloudgan.api.{}", ("search", "export", "compare")),
-    ("cloudgan.api.deploy", ("plan", "deploy")),
-    ("cloudgan.launch.operations.offers", ("offers",)),
-    ("cloudgan.api.cost", ("cost",)),
-    ("cloudgan.money.prices", ("prices",)),
-    ("cloudgan.launch.operations.{}", ("check", "doctor", "setup", "tensorboard")),
-    ("cloudgan.cli.commands.model", ("demo",)),
-    ("cloudgan.cli.commands.init", ("init",)),
-    ("cloudgan.cli.commands.model", ("train", "validate")),
-    ("cloudgan.cli.commands.runs", ("status", "logs")),
-    ("cloudgan.cli.commands.reference", ("schema", "completion")),
-    ("cloudgan.cli.commands.worker", ("worker",)),
-    ("cloudgan.cli.commands.runs", ("serve",)),
-    ("cloudgan.coevolution.evolve", ("evolve",)),
-    ("cloudgan.api.showers", ("generate", "simulate", "convert")),
-    ("cloudgan.api.search", ("crossvalidate",)),
-    ("cloudgan.launch.operations.runs", ("cancel", "down", "adopt")),
-    ("cloudgan.launch.operations.run_pages", ("report",)),
-    ("cloudgan.launch.operations.remote_commands", ("exec", "shell")),
-    ("cloudgan.launch.operations.image_context", ("image",)),
+_COMMANDS = (
+    "search export compare plan deploy offers cost prices check doctor setup tensorboard demo init train validate status"
+    " logs schema completion worker serve evolve generate simulate convert crossvalidate cancel down adopt report exec"
+    " shell image"
 )
-"""Modules with the commands whose functions they have; ``{}`` is the name of the command."""
+_PLACES = _EXPORTS | {
+    "adopt": "launch.operations.runs",
+    "image": "launch.operations.image_context",
+    "init": "cli.commands.init",
+    "tensorboard": "launch.operations.tensorboard",
+    "worker": "cli.commands.worker",
+    **dict.fromkeys(("demo", "train", "validate"), "cli.commands.model"),
+    **dict.fromkeys(("exec", "shell"), "launch.operations.remote_commands"),
+    **dict.fromkeys(("logs", "serve", "status"), "cli.commands.runs"),
+    **dict.fromkeys(("completion", "schema"), "cli.commands.reference"),
+}
+"""Modules of `cloudgan` with the functions of the commands: the public ones, unless a person reads more."""
 _BUILTINS = {"exec": "exec_", "input": "input_"}
 """Functions that cannot have the name of the command."""
 _BENCH = ("step", "input", "generate", "bandwidth", "cells", "parallel", "scaling")
@@ -234,9 +228,7 @@ PROGRAM = Program(
     name="cloudgan",
     page=_PAGE,
     commands={
-        name: f"{module.format(name)}:{_BUILTINS.get(name, name)}"
-        for module, names in _PLACES
-        for name in names
+        name: f"cloudgan.{_PLACES[name]}:{_BUILTINS.get(name, name)}" for name in _COMMANDS.split()
     }
     | {
         "bench": Program(

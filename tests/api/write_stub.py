@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 def stub() -> str:
     """Returns the text of the stub."""
-    imports, functions = [], ["__version__: str\n"]
+    imports, functions = [], ["__version__: str\n_EXPORTS: dict[str, str]\n"]
     for name in cg.__all__:
         if name.startswith("__"):
             continue
