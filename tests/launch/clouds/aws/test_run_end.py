@@ -1,12 +1,12 @@
 """A run without a launcher on EKS: schedules delete its node group, and the cluster that no run uses."""
 
 import datetime as dt
-import json
 
 import pytest
 
 from cloudgan.core.errors import LaunchError
-from cloudgan.launch.clouds.aws.planner import schedule_group, setup_steps, target
+from cloudgan.launch.clouds.aws.naming import END_ROLE
+from cloudgan.launch.clouds.aws.planner import role_document, schedule_group, setup_steps, target
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import ACCOUNT, aws_plan
 from launch.clouds.aws.used_permissions import ask, document
@@ -16,7 +16,7 @@ from launch.clouds.aws.used_permissions import ask, document
 def ended_lab(lab):
     """An account whose role of schedules has its policy."""
     for step in setup_steps(target(ACCOUNT, "us-east-1", None, None)):
-        if step.method == "PutRolePolicy" and step.ref["name"] == "cloudgan-end":
+        if step.method == "PutRolePolicy" and step.ref["name"] == END_ROLE:
             lab.cloud().create(step)
     return lab
 
@@ -125,7 +125,7 @@ def test_a_login_without_the_new_permissions_deletes_what_bills(whole_lab):
 
 
 def test_without_the_role_of_setup_nothing_is_billed(lab):
-    lab.session.client("iam").delete_role(RoleName="cloudgan-end")
+    lab.session.client("iam").delete_role(RoleName=END_ROLE)
     with pytest.raises(LaunchError, match="must allow AWS EventBridge Scheduler to assume"):
         lab.make()
     assert "CreateCluster" not in lab.aws.operations
@@ -144,19 +144,10 @@ def test_without_the_role_of_setup_nothing_is_billed(lab):
     ],
 )
 def test_the_role_of_schedules_deletes_what_cloudgan_created_and_nothing_else(asked, allowed):
-    (policy,) = [
-        json.loads(one.body["PolicyDocument"])
-        for one in setup_steps(target(ACCOUNT, "us-east-1", None, None))
-        if one.method == "PutRolePolicy" and one.ref["name"] == "cloudgan-end"
-    ]
+    (policy,) = role_document(ACCOUNT, END_ROLE)["policies"].values()
     assert is_allowed([policy], asked, document("boundary.json")) == allowed
 
 
 def test_schedules_of_other_accounts_cannot_use_the_role():
-    (trust,) = [
-        json.loads(one.body["AssumeRolePolicyDocument"])
-        for one in setup_steps(target(ACCOUNT, "us-east-1", None, None))
-        if one.method == "CreateRole" and one.ref["name"] == "cloudgan-end"
-    ]
-    (statement,) = trust["Statement"]
+    (statement,) = role_document(ACCOUNT, END_ROLE)["trust"]["Statement"]
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}

@@ -167,23 +167,18 @@ def test_setup_needs_no_identity_pool_and_pods_are_bound_once_the_cluster_exists
     plan = lab.plan(account="lab")
     steps = [one for one in plan.steps if one.at == "cloud"]
     (binding,) = (one for one in steps if "workloadIdentityUser" in one.ensure)
+    trainer = "cloudgan-trainer@lab.iam.gserviceaccount.com"
+    policy = google.identity.policies[trainer] | binding.body["policy"]
     with pytest.raises(LaunchError, match=r"Identity Pool does not exist \(lab.svc.id.goog\)"):
-        cloud._api.send(binding.method, binding.path, pool_policy(google, binding))
+        cloud._api.send(binding.method, binding.path, {"policy": policy})
     for step in setup_steps(PLACE):
         maker.ensure(step, plan)
-    trainer = "cloudgan-trainer@lab.iam.gserviceaccount.com"
     assert google.identity.policies[trainer]["bindings"] == []
     for step in steps[: steps.index(binding) + 1]:
         maker.ensure(step, plan)
     (made,) = google.identity.policies[trainer]["bindings"]
     assert made["members"] == ["serviceAccount:lab.svc.id.goog[cloudgan/cloudgan]"]
     assert not maker.ensure(binding, plan), "once per project"
-
-
-def pool_policy(google, binding):
-    """The policy that a binding step sets, with the etag of the account's own."""
-    policy = google.identity.policies["cloudgan-trainer@lab.iam.gserviceaccount.com"]
-    return {"policy": policy | binding.body["policy"]}
 
 
 def findings(cloud, plan):
