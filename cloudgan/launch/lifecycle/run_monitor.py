@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.durations import HOUR_SECONDS, format_duration
@@ -136,12 +136,8 @@ class RunMonitor:
                 " smaller --batch"
             )
         if state.cause == "capacity":
-            self.provider.stop(self.plan.run)
-            raise StockOutError(
-                f"{state.reason}; the job was stopped",
-                hint="retry later, or change --zone or --region; `cloudgan down"
-                f" {self.plan.run}` deletes the rest",
-            )
+            why = f"{state.reason}; the job was stopped"
+            raise self._stopped(StockOutError, why, "retry later, or change --zone or --region")
         if state.cause == "eviction" or (state.cause == "image" and not self._were_all_up):
             self._end(f"{state.reason}; {_HINTS[state.cause]}")
         if state.cause != "configuration":
@@ -168,12 +164,8 @@ class RunMonitor:
         )
         if hint := _HINTS.get(state.cause):
             self._end(f"{why}; {hint}")
-        self.provider.stop(self.plan.run)
-        raise CapacityError(
-            f"{why}; all were stopped",
-            hint="retry later, reduce --nodes or change --region; `cloudgan down"
-            f" {self.plan.run}` deletes the rest",
-        )
+        advice = "retry later, reduce --nodes or change --region"
+        raise self._stopped(CapacityError, f"{why}; all were stopped", advice)
 
     def _awaits_capacity(self, state: RunState) -> bool:
         """Whether no flex-start node exists yet; the gang timeout begins with the first one."""
@@ -185,15 +177,18 @@ class RunMonitor:
         if now - self._queued_at < limit:
             self._began = now
             return True
-        self.provider.stop(self.plan.run)
-        raise CapacityError(
-            f"no flex-start node became available within {format_duration(limit)}; the job was"
-            " stopped",
-            hint="retry later, increase --max-hours, which includes the wait, or change --region;"
-            f" `cloudgan down {self.plan.run}` deletes the rest",
+        raise self._stopped(
+            CapacityError,
+            f"no flex-start node became available within {format_duration(limit)}; the job was stopped",
+            "retry later, increase --max-hours, which includes the wait, or change --region",
         )
 
-    def _end(self, why: str) -> None:
+    def _stopped(self, kind: type[CapacityError], why: str, advice: str) -> CapacityError:
+        """Stops the job; returns the error."""
+        self.provider.stop(self.plan.run)
+        return kind(why, hint=f"{advice}; `cloudgan down {self.plan.run}` deletes the rest")
+
+    def _end(self, why: str) -> NoReturn:
         self.provider.stop(self.plan.run)
         raise LaunchError(
             f"{why}. The job was stopped; `cloudgan down {self.plan.run}` deletes the rest"

@@ -136,15 +136,9 @@ def check(options: CheckOptions) -> AccountCheck:
 
 def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[CloudClient, Target]:
     """Opens a cloud whose login answers."""
-    regions = flags.regions_in(name)
-    account = RunLocator(
-        name,
-        project=flags.account,
-        profile=flags.profile,
-        region=regions[0] if regions else None,
-    )
-    wanted = None if isinstance(plan, PlanError) else plan
-    target = wanted.target if wanted else account_target(account)
+    region = next(iter(flags.regions_in(name)), None)
+    account = RunLocator(name, project=flags.account, profile=flags.profile, region=region)
+    target = plan.target if isinstance(plan, Plan) else account_target(account)
     cloud = open_cloud(target)
     cloud.identify()
     return cloud, target
@@ -153,7 +147,7 @@ def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[C
 def _findings(
     name: str, plan: Plan | PlanError | None, cloud: CloudClient, target: Target
 ) -> tuple[Finding, ...]:
-    wanted = None if isinstance(plan, PlanError) else plan
+    wanted = plan if isinstance(plan, Plan) else None
     found = check_cloud(cloud, wanted, target.region, utc_today())
     if plan is None:
         rows = load_catalog().find(provider=name)

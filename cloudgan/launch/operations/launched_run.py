@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError, DataError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
@@ -14,8 +13,8 @@ from cloudgan.launch.operations.run_status import (
     THIS_MACHINE,
     RunStatus,
     State,
-    age_seconds,
     record_facts,
+    seconds_since,
 )
 from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.schema.heartbeat import Heartbeat
@@ -60,7 +59,6 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
         found["usd_at_end"] = found["usd"] + found["seconds_left"] * plan.usd_per_second
     cells = results.grid_status() if results and plan.config.grid else None
     started = _started(known) or found.pop("started_at", None)
-    age = (utc_moment() - parse_time(started)).total_seconds() if started else None
     warning = budget_warning(plan, found["usd"])
     has_begun = phase != "absent" or not results or beat or found.get("step")
     never = (
@@ -77,12 +75,12 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
         "budget": warning.line if warning else None,
         "deadline_seconds": plan.limits.deadline_seconds,
         "started_at": started,
-        "age_seconds": None if age is None else max(0.0, age),
+        "age_seconds": seconds_since(started) if started else None,
         "phase": phase,
         "job": job,
         "heartbeat": beat,
         "grid": cells,
-        "grid_age_seconds": age_seconds(cells) if cells else 0.0,
+        "grid_age_seconds": seconds_since(cells.time) if cells else 0.0,
     }
     return RunStatus(**found | facts)
 

@@ -264,9 +264,9 @@ def read_status(folder: RunFolder) -> GridStatus | None:
     return read_json(path, GridStatus) if path.exists() else None
 
 
-def age_seconds(status: GridStatus) -> float:
-    """Returns the time since the master wrote the status."""
-    return max(0.0, (utc_moment() - parse_time(status.time)).total_seconds())
+def seconds_since(time: str) -> float:
+    """Returns the time since a moment in seconds; 0 of one that another clock has ahead."""
+    return max(0.0, (utc_moment() - parse_time(time)).total_seconds())
 
 
 def grid_lines(status: GridStatus, age: float) -> Iterator[str]:
@@ -320,12 +320,11 @@ def local_status(folder: RunFolder) -> RunStatus:
         with suppress(OSError):
             changed = datetime.fromtimestamp(folder.config_file.stat().st_mtime, tz=UTC)
             started = changed.strftime("%Y-%m-%dT%H:%M:%SZ")
-    age = max(0.0, (utc_moment() - parse_time(started)).total_seconds()) if started else None
     facts = {
         "run": shown_run(folder.path),
         "folder": str(folder.path),
         "started_at": started,
-        "age_seconds": age,
+        "age_seconds": seconds_since(started) if started else None,
     }
     if found["state"] != "running":
         found |= {"seconds_left": None, "showers_per_second": None}
@@ -401,7 +400,7 @@ def _grid(folder: RunFolder) -> dict[str, Any]:
         "metric_name": "best score" if scores else None,
         "metric": min(scores, default=None),
         "grid": status,
-        "grid_age_seconds": age_seconds(status) if status else 0.0,
+        "grid_age_seconds": seconds_since(status.time) if status else 0.0,
     }
 
 

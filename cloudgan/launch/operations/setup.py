@@ -187,10 +187,8 @@ def teardown_resources(
     def region(one: Resource) -> str:
         return region_of(provider, one.region)
 
-    here, every = (
-        region_of(provider, inventory.target.region or ""),
-        [one for one, _ in inventory.resources],
-    )
+    here = region_of(provider, inventory.target.region or "")
+    every = [one for one, _ in inventory.resources]
     resources = [one for one in every if everywhere or region(one) in (here, "")]
     _refuse_open(inventory, resources, None if everywhere else here)
     kept = [one for one in resources if one.shared == BUCKET and not purge]

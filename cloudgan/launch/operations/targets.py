@@ -110,7 +110,11 @@ def find_run(
     run = checked_name(RunFolder(name).path.name)
     if locator.provider in CLOUDS:
         return _find_provisioned(run, locator, say)
-    _check_locator(locator)
+    only_clouds = ("project", "profile", "subscription", "region", "store")
+    if given := [f"--{flag}" for flag in only_clouds if getattr(locator, flag)]:
+        raise ConfigError(
+            f"{' and '.join(given)}: only valid in a cloud; add --provider={', '.join(CLOUDS)}"
+        )
     target = existing_target(locator.provider or "kubernetes", locator.context, locator.namespace)
     backend = open_backend(target, say)
     found = backend.desired_state(run)
@@ -189,15 +193,6 @@ def _check_pod_store(plan: Plan, target: Target) -> None:
             f"ConfigMap {plan.run} in {target.describe()}: its store {plan.store!r} is not reachable"
             " from pods; nothing was changed. Restore the ConfigMap, or delete the objects of the"
             " run with kubectl"
-        )
-
-
-def _check_locator(locator: RunLocator) -> None:
-    only_clouds = ("project", "profile", "subscription", "region", "store")
-    given = [f"--{name}" for name in only_clouds if getattr(locator, name)]
-    if given:
-        raise ConfigError(
-            f"{' and '.join(given)}: only valid in a cloud; add --provider={', '.join(CLOUDS)}"
         )
 
 
