@@ -1,13 +1,26 @@
-"""One update of a network: that of Keras' own optimisers, and the same on all replicas."""
+"""First weights, learning rates, and one update: that of Keras' own optimisers, and the same on all replicas."""
 
 from __future__ import annotations
+
+import math
+import random
+import threading
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.training.gan import LossScale, WarmUp
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.presets import find_preset
+from cloudgan.training.gan import (
+    LossScale,
+    WarmUp,
+    build_gan,
+    make_lr_schedules,
+    scaled_learning_rate,
+)
+from cloudgan.training.rng import Rng
 from cloudgan.training.step import descend
 from cloudgan.training.tensorflow_backend import apply_gradients
 
@@ -133,3 +146,66 @@ def test_the_scale_doubles_after_good_updates_and_a_checkpoint_holds_it():
     assert moved == [True, False, True, True, True]
     names = [variable.name for variable in optimizer.variables]
     assert names[-2:] == ["loss_scale", "good_updates"]
+
+
+SMOKE = find_preset("smoke")
+
+
+def weights(seed=1):
+    variables = build_gan(SMOKE, Rng(seed)).variables().values()
+    return np.concatenate([weight.numpy().ravel() for weight in variables])
+
+
+@pytest.fixture
+def thread_that_draws():
+    """A server's thread, say, that takes numbers from Python's `random` all the time."""
+    stop = threading.Event()
+
+    def draw():
+        while not stop.wait(1e-4):
+            random.random()
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("thread_that_draws")
+def test_the_first_weights_depend_on_the_seed_alone_and_not_on_other_random_draws():
+    first = weights()
+    np.testing.assert_array_equal(first, weights())
+    assert not np.array_equal(first, weights(seed=2))
+
+
+def test_an_averaged_generator_begins_as_the_generator_does():
+    gan = build_gan(SMOKE.model_copy(update={"ema_decay": 0.9}), Rng(1))
+    for ema_generator, weight in zip(gan.ema_generator.weights, gan.generator.weights, strict=True):
+        np.testing.assert_array_equal(ema_generator, weight)
+
+
+def config(**training):
+    return parse_config({"training": {"reference_batch_size": 64} | training}, "x")
+
+
+@pytest.mark.parametrize(
+    ("scale", "factor"), [("none", 1.0), ("linear", 4.0), ("sqrt", math.sqrt(4.0))]
+)
+def test_the_rate_grows_with_the_global_batch_as_asked(scale, factor):
+    assert scaled_learning_rate(config(scale_lr=scale), 256) == pytest.approx(1e-3 * factor)
+
+
+def test_warm_up_rises_from_the_base_rate_to_the_scaled_one_over_each_networks_own_updates():
+    rates = make_lr_schedules(config(scale_lr="linear", warmup_epochs=2), 256, steps_per_epoch=10)
+    for rate, updates_per_step in zip(rates, (2, 2), strict=True):  # generator, discriminator
+        end = 2 * 10 * updates_per_step
+        assert float(rate(0)) == pytest.approx(1e-3)
+        assert float(rate(end / 2)) == pytest.approx(2.5e-3)
+        assert float(rate(end)) == pytest.approx(4e-3)
+        assert float(rate(10 * end)) == pytest.approx(4e-3)
+
+
+def test_a_rate_that_does_not_rise_needs_no_warm_up():
+    rates = make_lr_schedules(config(scale_lr="linear"), 32, steps_per_epoch=10)
+    assert rates == pytest.approx((5e-4, 5e-4))
