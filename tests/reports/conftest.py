@@ -58,25 +58,15 @@ def _fleet() -> Plot:
 def _scaling() -> Plot:
     sizes = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     seconds = tuple(4000 / n + 6 for n in sizes)
-    measured = tuple(
-        Point(n, y * slow, f"{n:g} devices", f"run {run}")
-        for n, y in zip(sizes[:4], seconds, strict=False)
-        for run, slow in ((1, 1.0), (2, 1.03))
-    )
+    low, high = (tuple(factor * y for y in seconds) for factor in (0.9, 1.2))
+    points = zip(sizes[:4], seconds, strict=False)
+    measured = tuple(Point(n, y, f"{n:g} devices", "run 1") for n, y in points)
     return Plot(
         "Time for one round, measured and fitted",
         Axis("devices", log=True, ticks=sizes),
         Axis("time for one round (s)", log=True),
         (PointSeries("measured", measured),),
-        (
-            Line(
-                "fit",
-                sizes,
-                seconds,
-                tuple(0.9 * y for y in seconds),
-                tuple(1.2 * y for y in seconds),
-            ),
-        ),
+        (Line("fit", sizes, seconds, low, high),),
         band_label="90 % band",
         extrapolated_from=16.0,
         caption="Beyond 16 devices nothing was measured: extrapolated 8x.",

@@ -78,15 +78,10 @@ def test_the_gradient_is_that_of_the_distribution_and_vanishes_at_the_maximum():
 
 
 def test_the_published_maximum_moves_by_one_radiation_length_per_factor_e():
-    medium = profiles.Medium(66.0, 0.65, 0.71)
-    depth = profiles.sampling(np.array([7.0, 8.0]), medium).depth_x0
+    depth, alpha = profiles.sampling(np.array([7.0, 8.0]), profiles.Medium(66.0, 0.65, 0.71))
+    assert alpha[1] == pytest.approx(0.81 + (0.458 + 2.26 / 66) * 8 - 0.476 * 0.65)
     assert depth[1] - depth[0] == pytest.approx(1.0)
     assert depth[0] == pytest.approx(7.0 - 0.812 - 0.55 * 0.65 - 0.69 * 0.29)
-
-
-def test_the_published_alpha_of_a_sampling_calorimeter():
-    alpha = profiles.sampling(np.array([8.0]), profiles.Medium(66.0, 0.65, 0.71)).alpha[0]
-    assert alpha == pytest.approx(0.81 + (0.458 + 2.26 / 66) * 8 - 0.476 * 0.65)
 
 
 def test_showers_spread_as_published():

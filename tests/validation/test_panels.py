@@ -116,13 +116,9 @@ def test_points_beyond_the_lower_axis_get_an_arrow(true):
     curves = {id(true): flat}
     shown = Panel(lambda s: curves.get(id(s), flat), EDGES, "x", "y")
     plain = draw_panels("A", [shown], pair(true, true))
-    other = observe_copy(true)
+    other = replace(true)
     curves[id(other)] = peak
     assert len(marks(draw_panels("A", [shown], pair(other, true)))) > len(marks(plain))
-
-
-def observe_copy(sample):
-    return replace(sample)
 
 
 def marks(svg):
@@ -141,11 +137,6 @@ def test_a_legend_has_as_many_columns_as_fit(names, columns):
     assert legend_columns(names) == columns
 
 
-@pytest.fixture(scope="module")
-def sample(reference):
-    return observe(reference)
-
-
 def with_hits(sample, values):
     return replace(sample[slice(0, len(values))], hits=np.array(values, float))
 
@@ -158,14 +149,14 @@ def energy(sample):
     return sample.energy_gev
 
 
-def test_shares_count_each_shower_once_and_the_unknown_ones_nowhere(sample):
-    curve = shares(hits, np.array([0.0, 2.0, 4.0]))(with_hits(sample, [1, 1, 1, 3, np.nan, 9]))
+def test_shares_count_each_shower_once_and_the_unknown_ones_nowhere(true):
+    curve = shares(hits, np.array([0.0, 2.0, 4.0]))(with_hits(true, [1, 1, 1, 3, np.nan, 9]))
     assert curve.values == pytest.approx([3 / 6, 1 / 6])
     assert curve.errors == pytest.approx([3**0.5 / 6, 1 / 6])
 
 
-def test_means_and_widths_are_those_of_each_bin_with_the_errors_of_its_size(sample):
-    few = replace(with_hits(sample, [1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60]),
+def test_means_and_widths_are_those_of_each_bin_with_the_errors_of_its_size(true):
+    few = replace(with_hits(true, [1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60]),
                   energy_gev=np.array([10.0] * 6 + [30.0] * 6))  # fmt: skip
     edges = np.array([0.0, 20.0, 30.0])
     mean, width = means(energy, hits, edges)(few), widths_percent(energy, hits, edges)(few)
@@ -178,9 +169,9 @@ def test_means_and_widths_are_those_of_each_bin_with_the_errors_of_its_size(samp
     assert np.isnan(means(energy, hits, edges)(few[slice(0, 4)]).values).all()
 
 
-def test_profiles_are_means_over_showers(sample):
-    curve = mean_rows(lambda s: s.profile_z_gev, 1000.0)(sample)
-    assert curve.values == pytest.approx(1000 * sample.profile_z_gev.mean(0), rel=1e-5)
+def test_profiles_are_means_over_showers(true):
+    curve = mean_rows(lambda s: s.profile_z_gev, 1000.0)(true)
+    assert curve.values == pytest.approx(1000 * true.profile_z_gev.mean(0), rel=1e-5)
     assert curve.errors.max() < curve.values.max() / 20
 
 
