@@ -23,7 +23,7 @@ from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.schema.words import in_words
 from cloudgan.validation.assessment import Assessment
-from cloudgan.validation.page import headline, validation_sections
+from cloudgan.validation.page import headline
 from cloudgan.validation.result import RUN_SHOWERS, Validation
 
 _LEARNED = (
@@ -56,13 +56,10 @@ def run_page(
         said.append(ending(stopped.reason, epochs[-1].step))
     judged: list[Section] = []
     if validation:
-        untrained = validation.run.untrained if validation.run else None
-        of = (validation.assessment, validation.verdict)
-        change = validation.run.change if validation.run else ""
-        judged = list(validation_sections(*of, validation.samples, untrained, change))
-        grade = headline(*of)
+        judged = list(validation.sections())
+        grade = headline(validation.assessment, validation.verdict)
         said.append(f"{grade[:1].upper()}{grade[1:]}.")
-        said.append(change)
+        said.append(validation.run.change if validation.run else "")
     summary = Section("Summary", (_key_figures(found, validation, priced),))
     trained = (_losses(found), *quality_sections(found), _speed(found, started)) if epochs else ()
     return Page(

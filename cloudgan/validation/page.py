@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from cloudgan.core.errors import counted
-from cloudgan.reports.page import Block, Bullets, Graphic, KeyFigures, Paragraph, Section
+from cloudgan.reports.page import Block, Bullets, KeyFigures, Paragraph, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, error_text
 from cloudgan.schema.words import in_words
 from cloudgan.validation.assessment import Assessment, Measure, Sample
 from cloudgan.validation.gates import GRADES, Check, Verdict
-from cloudgan.validation.samples import Samples
 
 BASELINE_NOTE = (
     "The MC-MC baseline is the same measure for Monte Carlo against Monte Carlo with as many showers, from random permutations"
@@ -177,41 +176,6 @@ def grade(check: Check) -> Mark | str:
     if check.grade == "cannot tell":
         return check.grade
     return Mark(check.grade != "fail", check.grade)
-
-
-def validation_sections(
-    assessment: Assessment,
-    verdict: Verdict,
-    samples: Samples,
-    untrained: Assessment | None,
-    change: str = "",
-) -> Iterator[Section]:
-    """Yields showers beside Monte Carlo, the verdict, the other figures, all checks and all measures."""
-    from cloudgan.validation.figures import figures
-
-    families = groupby(figures(samples, assessment), key=lambda figure: figure.family)
-    drawn = [
-        Section(family, tuple(Graphic(figure.svg, figure.caption) for figure in members))
-        for family, members in families
-    ]
-    first = 1 if samples.pairs else 0
-    yield from drawn[:first]
-    yield verdict_section(assessment, verdict, change)
-    yield from drawn[first:]
-    table = checks_table(
-        verdict.checks,
-        f"Ratios are generated over Monte Carlo. {LIMITS_NOTE}",
-    )
-    yield Section("Checks", (table,))
-    notes: tuple[Block, ...] = ()
-    if untrained is not None:
-        notes = (
-            Paragraph(
-                "Untrained is the same network before its first step: its output layer has each cell's"
-                " distribution as measured on the training showers."
-            ),
-        )
-    yield Section("All measures", (*notes, measures_table(assessment, untrained)))
 
 
 def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") -> Section:

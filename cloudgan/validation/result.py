@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from pydantic import Field
@@ -30,8 +31,9 @@ from cloudgan.validation.page import (
     findings,
     headline,
     limits,
-    validation_sections,
+    measures_table,
     value,
+    verdict_section,
 )
 from cloudgan.validation.samples import Samples
 
@@ -86,20 +88,33 @@ class Validation:
 
     def page(self) -> Page:
         """Returns the report: verdict, figures, all measures, provenance."""
-        run, provenance = self.run, (Section("Provenance", self.provenance),)
-        sections = validation_sections(
-            self.assessment,
-            self.verdict,
-            self.samples,
-            run.untrained if run else None,
-            run.change if run else "",
-        )
+        provenance = (Section("Provenance", self.provenance),) if self.provenance else ()
         return Page(
             title=f"Validation of {self.title}",
             lead=headline(self.assessment, self.verdict),
-            sections=(*sections, *(provenance if self.provenance else ())),
+            sections=(*self.sections(), *provenance),
             footer=f"Written by cloudgan {__version__}. The page loads nothing from the network.",
         )
+
+    def sections(self) -> Iterator[Section]:
+        """Yields showers beside Monte Carlo, the verdict, the other figures, all checks and all measures."""
+        from cloudgan.validation.figures import figures  # loads Matplotlib
+
+        assessment, verdict, run = self.assessment, self.verdict, self.run
+        families = groupby(figures(self.samples, assessment), key=lambda figure: figure.family)
+        drawn = [
+            Section(family, tuple(Graphic(figure.svg, figure.caption) for figure in members))
+            for family, members in families
+        ]
+        first = 1 if self.samples.pairs else 0
+        yield from drawn[:first]
+        yield verdict_section(assessment, verdict, run.change if run else "")
+        yield from drawn[first:]
+        caption = f"Ratios are generated over Monte Carlo. {LIMITS_NOTE}"
+        yield Section("Checks", (checks_table(verdict.checks, caption),))
+        notes = (Paragraph(_UNTRAINED),) if run else ()
+        table = measures_table(assessment, run.untrained if run else None)
+        yield Section("All measures", (*notes, table))
 
     def write(self) -> None:
         """Writes verdict.json into the folder of the run, atomically; `cost` reads it.
@@ -130,6 +145,10 @@ class Validation:
 _ROWS = 9
 """Of the checks on a terminal: with the lines around them they fill a screen of 24 lines."""
 _SIGNS = {"at the baseline": "✓", "good": "✓", "acceptable": "~", "cannot tell": "?", "fail": "✗"}
+_UNTRAINED = (
+    "Untrained is the same network before its first step: its output layer has each cell's"
+    " distribution as measured on the training showers."
+)
 _DOUBTS = ("In sample", "It is unknown", "No Monte Carlo")
 """Beginnings of notes that make the verdict worth less than it says."""
 _ORDER = ("fail", "cannot tell", "acceptable", "good", "at the baseline")
