@@ -252,7 +252,7 @@ def _conclude(
     """Writes result, quality of its mixture and page; the first two only if new or an ensemble is requested."""
     from cloudgan.coevolution.ensemble import compare
     from cloudgan.coevolution.page import evolution_page  # loads Matplotlib
-    from cloudgan.coevolution.result_file import GridResult, write_result
+    from cloudgan.coevolution.samples import GridResult, write_result
 
     there, iteration = folder.read_quality(), folder.newest_common()
     is_current = there is not None and there.iteration == iteration

@@ -28,8 +28,6 @@ from cloudgan.parallel.trace import ROUTINES, Seconds
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.schema.record import Started
 
-Header = np.dtype(np.float64)
-
 
 class Tag(IntEnum):
     """Kind of a message."""
@@ -90,7 +88,7 @@ class Update:
         """Returns the numbers that are sent."""
         head = [self.step, *astuple(self.seconds), self.trace_seconds, self.trace_steps]
         head.append(self.peak_memory_bytes)
-        return np.concatenate([np.array(head, Header), np.ravel(self.losses)])
+        return np.concatenate([np.array(head, np.float64), np.ravel(self.losses)])
 
     @classmethod
     def from_array(cls, values: NDArray[np.float64]) -> Self:
@@ -161,7 +159,7 @@ class Answer:
 
     def as_array(self) -> NDArray[np.float64]:
         """Returns the numbers that are sent."""
-        return np.array([self.wanted, self.reason], Header)
+        return np.array([self.wanted, self.reason], np.float64)
 
     @classmethod
     def from_array(cls, values: NDArray[np.float64]) -> Self:

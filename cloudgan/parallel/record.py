@@ -36,7 +36,7 @@ class RankTotals:
 
     def line(self, step: int, epoch: int) -> Exchanged:
         """Returns the epoch's line, and begins the next epoch."""
-        spent = self.seconds.minus(self.before)
+        now, before = asdict(self.seconds), asdict(self.before)
         line = Exchanged(
             time=utc_now(),
             step=step,
@@ -45,11 +45,11 @@ class RankTotals:
             worker=self.worker,
             master=self.master,
             updates=self.staleness.total(),
-            seconds=asdict(spent),
+            seconds={name: max(0.0, now[name] - before[name]) for name in now},
             staleness={str(number): count for number, count in sorted(self.staleness.items())},
         )
         self.staleness.clear()
-        self.before = Seconds(**asdict(self.seconds))
+        self.before = Seconds(**now)
         return line
 
 

@@ -11,7 +11,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,6 @@ class Seconds:
     wait: float = 0.0
     validate: float = 0.0
     save: float = 0.0
-
-    def minus(self, before: Seconds) -> Seconds:
-        """Returns the seconds since `before`."""
-        pairs = zip(astuple(self), astuple(before), strict=True)
-        return Seconds(*(max(0.0, now - then) for now, then in pairs))
 
 
 ROUTINES = tuple(field.name for field in fields(Seconds))

@@ -27,12 +27,8 @@ class SearchFolder:
         self.journal_lock = path / "journal.log.lock"
         self.store = path / "data"
 
-    def trial(self, number: int) -> Path:
-        """Returns the folder of a trial; without folds it is that of an ordinary run."""
-        return self.run(TrialRun(number))
-
     def run(self, run: TrialRun) -> Path:
-        """Returns the folder of a run of a trial."""
+        """Returns the folder of a run of a trial, an ordinary run."""
         return self.path / run.path
 
     def read_config(self) -> SearchConfig | None:

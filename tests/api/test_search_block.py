@@ -21,7 +21,7 @@ from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import Dimension, SearchConfig
+from cloudgan.schema.search import Dimension, SearchConfig, TrialRun
 from cloudgan.search import shared
 from cloudgan.search.blocks import LOG
 from cloudgan.search.folder import SearchFolder
@@ -97,7 +97,7 @@ def published(tmp_path, trials, place=None, **given):
 
 
 def trained_steps(folder, number):
-    found = record.read(RunFolder(folder.trial(number)).record_file)
+    found = record.read(RunFolder(folder.run(TrialRun(number))).record_file)
     return [line.step for line in found.validations()]
 
 
@@ -220,7 +220,7 @@ def test_a_pod_killed_in_any_phase_costs_no_trial_and_no_epoch_that_was_saved(tm
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE]
     assert trained_steps(folder, 0) == EVERY_STEP, "each validation is in the record, and once"
     if phase == "training":
-        assert "began at epoch 0" not in (folder.trial(0) / LOG).read_text()
+        assert "began at epoch 0" not in (folder.run(TrialRun(0)) / LOG).read_text()
 
 
 @pytest.fixture

@@ -183,7 +183,7 @@ def test_a_search_whose_trials_all_failed_ends_with_1(here, cloudgan_here):
     given = {"base": base, "space": space, "sampler": "grid", "trials": 2}
     folder, *_ = write_search(here / "runs/lost", "out of memory", "out of memory", **given)
     for number in range(2):
-        folder.trial(number).mkdir(parents=True)
+        (folder.path / f"trials/{number:04d}").mkdir(parents=True)
     said = cloudgan_here("search", "runs/lost", exits=1).stderr
     assert "all 2 trials failed, the newest with: out of memory" in said
     shown = cloudgan_here("search", "runs/lost", "--show", "--json").json()

@@ -8,7 +8,7 @@ from cloudgan.api.search import _check_reaches_validation
 from cloudgan.core.errors import ConfigError
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.search import Dimension, SearchConfig
+from cloudgan.schema.search import Dimension, SearchConfig, TrialRun
 from cloudgan.simulation.gflash import simulate
 
 pytest.importorskip("optuna")
@@ -325,7 +325,7 @@ def test_what_is_left_of_a_search_is_forecast_from_its_own_trials(space, cloudga
     assert "give --like=RUN" in done.stderr
     for number, seconds in enumerate((100.0, 140.0)):
         study.complete(study.ask().number, [0.3])
-        write_time(folder.trial(number), seconds)
+        write_time(folder.run(TrialRun(number)), seconds)
     said = cloudgan_here("search", folder.path, "--describe", "--json").json()
     assert (said["finished"], said["trial_seconds"]) == (2, 120.0)
     assert said["hours"] == pytest.approx([0.2, 0.2])

@@ -13,8 +13,8 @@ from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.page import evolution_page
 from cloudgan.coevolution.record import ancestry, routine_times
-from cloudgan.coevolution.result_file import read_result
 from cloudgan.coevolution.run_result import comparison_table, read_evolution
+from cloudgan.coevolution.samples import read_result
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.reports.page import page_markdown, render

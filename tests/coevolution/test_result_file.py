@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cloudgan.coevolution.evolution import Mixture
-from cloudgan.coevolution.result_file import GridResult, read_result, write_result
+from cloudgan.coevolution.samples import GridResult, read_result, write_result
 from cloudgan.core.errors import ConfigError, DataError
 
 

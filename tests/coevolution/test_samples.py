@@ -9,7 +9,7 @@ import pytest
 from cloudgan.api.showers import generate
 from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.files import GridFolder
-from cloudgan.coevolution.result_file import GridResult, write_result
+from cloudgan.coevolution.samples import GridResult, write_result
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.data.summary import AngleFit, TrainingSummary
 from cloudgan.schema.coevolution import CoevolutionConfig

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cloudgan.coevolution.result_file import read_result
+from cloudgan.coevolution.samples import read_result
 from cloudgan.schema.coevolution import CELLS, common_iteration, saved_in_store
 from cloudgan.storage.store import open_store
 from end_to_end.conftest import BUCKET, ON_CLUSTER, pods_of

@@ -76,7 +76,7 @@ def test_the_objective_is_the_median_of_the_last_three_validations_and_blocks_sh
     study = searched(tmp_path / "s", trials=2, blocks=2)
     threads = max(1, this_machine().cores // 2)
     for trial in study.trials():
-        folder = RunFolder(SearchFolder(tmp_path / "s").trial(trial.number))
+        folder = RunFolder(SearchFolder(tmp_path / "s").run(TrialRun(trial.number)))
         assert folder.read_config().training.threads == threads
         rate = trial.params["model.learning_rate"]
         assert trial.value == pytest.approx(math.log10(rate / 1e-3) ** 2 + 1 / 9)
@@ -87,7 +87,7 @@ def test_a_process_that_was_killed_costs_its_block_nothing_but_a_restart(tmp_pat
     study = searched(tmp_path / "s", trials=1, behaviour="dies once")
     (trial,) = study.trials()
     assert trial.state == TrialState.COMPLETE
-    assert "began at epoch 5" in (SearchFolder(tmp_path / "s").trial(0) / LOG).read_text()
+    assert "began at epoch 5" in (SearchFolder(tmp_path / "s").run(TrialRun(0)) / LOG).read_text()
 
 
 def test_starts_of_a_trial_are_counted_from_its_newest_checkpoint(tmp_path):
@@ -124,7 +124,7 @@ def test_a_killed_search_continues_with_the_points_of_an_undisturbed_search(tmp_
     )
     here = str(Path(__file__).parents[1])
     process = subprocess.Popen([sys.executable, "-c", program, here, str(tmp_path / "two")])
-    until((SearchFolder(tmp_path / "two").trial(2) / "epoch").exists)
+    until((SearchFolder(tmp_path / "two").run(TrialRun(2)) / "epoch").exists)
     process.send_signal(signal.SIGKILL)
     process.wait()
     # The orphan of this program does not watch its standard input, as `train` does.
@@ -186,7 +186,7 @@ def test_two_objectives_have_a_front_and_a_price_of_the_share_of_the_machine(tmp
 def test_another_space_in_the_folder_of_a_search_is_refused(tmp_path):
     folder = SearchFolder(tmp_path / "s")
     folder.write_config(config_of())
-    folder.trial(0).mkdir(parents=True)
+    folder.run(TrialRun(0)).mkdir(parents=True)
     wider = {"model.learning_rate": Dimension(low=1e-6, high=1e-1, log=True)}
     with pytest.raises(ConfigError, match=r"the space of model.learning_rate changed"):
         folder.write_config(config_of(space=wider))
@@ -256,7 +256,7 @@ def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_f
     assert ended_by == f"--{limit.replace('_', '-')}=0.0001"
     assert 0 < len(study.trials()) < 40
     assert study.machine_seconds > 0
-    started = SearchFolder(tmp_path / "s").trial(len(study.trials()) - 1)
+    started = SearchFolder(tmp_path / "s").run(TrialRun(len(study.trials()) - 1))
     saved = started / "epoch"
     before = int(saved.read_text()) if saved.exists() else 0
     assert before < 10, "the last trial was stopped"
@@ -267,7 +267,7 @@ def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_f
 
 def test_each_block_saves_before_a_search_ends_however_long_the_others_take(tmp_path):
     """A second signal would end a training without a checkpoint."""
-    trials = [SearchFolder(tmp_path / "s").trial(number) for number in range(2)]
+    trials = [SearchFolder(tmp_path / "s").run(TrialRun(number)) for number in range(2)]
 
     def interrupt():
         until(lambda: all((trial / "trains").exists() for trial in trials))
