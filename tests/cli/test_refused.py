@@ -193,6 +193,11 @@ CASES = r"""
 2 | SEARCH --preset=smoke --parallel=downpour | --parallel=downpour in a search needs --ranks=N, such as --ranks=3
 2 | SEARCH --preset=smoke --store=st --parallel=downpour --ranks=3 --group=3 | use --ranks=4
 2 | deploy STORE --provider=local -- join lr --parallel=easgd | cannot copy checkpoints to
+2 | SEARCH --preset=smoke --store=st --engine=jax | a block in a pod has no JAX; omit it, or omit --store
+2 | SEARCH --config=two.yaml --store=st | --workers=2 with --store is not built
+2 | SEARCH --config=warm.yaml --store=st | is a folder of this machine, which pods cannot read
+2 | search . | without search.json
+2 | search . --show | is not the folder of a run
 2 | SEARCH --preset=smoke --store=st --describe --like=one | forecasts blocks of this machine
 2 | SEARCH --blocks=4096 | this machine has
 2 | SEARCH --objective=mertic | none of metric, response
@@ -287,6 +292,8 @@ CASES = r"""
 2 | setup --provider=gcp --yes --purge | --teardown
 2 | check --region=us-central1 | add --provider=
 2 | status --provider=gcp | give its name too
+2 | status 'My Run' --provider=kubernetes | --name=my-run would do
+2 | status --watch=0.5 | --watch=0.5: expected at least 1 (seconds)
 2 | status gan --project=lab-1 --region=us-central1 | only valid in a cloud; add --provider
 2 | deploy K8S --image=x --yes | give --data=
 2 | plan K8S --namespace=A | --namespace=
@@ -382,6 +389,9 @@ def files(user_folder, monkeypatch):
     (user_folder / "space.yaml").write_text(
         "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
     )
+    for name, training in (("two", "workers: 2"), ("warm", "init_from: runs/other")):
+        text = f"model: {{preset: smoke}}\ntraining: {{strategy: multiworker, {training}}}\n"
+        (user_folder / f"{name}.yaml").write_text(text)
     (user_folder / "weights.yaml").write_text("model.loss_weights.shape: {low: 1.0, high: 9.0}\n")
     (user_folder / "control.sh").write_text("echo \x1b[2J\n")
     monkeypatch.setenv("LAB_LOGIN", "pl4nted-secret")

@@ -47,36 +47,6 @@ def test_a_space_that_cannot_be_searched_is_refused(space, refused, space_text, 
     assert said in refused("search", space, "--preset=smoke", "--data=x.h5")
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (("--blocks=2",), "with --store the blocks are the nodes of `cloudgan deploy --nodes=N --"),
-        (("--engine=jax",), "a block in a pod has no JAX; omit it, or omit --store"),
-        (("--config=run.yaml",), "--workers=2 with --store is not built"),
-        (("--config=from.yaml",), "is a folder of this machine, which pods cannot read"),
-    ],
-)
-def test_what_a_block_in_a_pod_lacks_is_refused_before_the_search_is_published(
-    space, refused, flags, said
-):
-    two = "{strategy: multiworker, workers: 2}"
-    for name, training in (("run", two), ("from", "{init_from: runs/other}")):
-        (space.parent / f"{name}.yaml").write_text(
-            f"model: {{preset: smoke, networks: smoke, image_shape: [9, 9, 25]}}\ntraining: {training}\n"
-        )
-    store = space.parent / "shared"
-    given = (space, "x.h5", "--max-steps=20", "--validate-every=1", f"--store={store}")
-    assert said in refused("search", *given, *flags)
-    assert not store.exists()
-
-
-def test_a_folder_that_holds_no_search_is_refused(space, cloudgan_here):
-    done = cloudgan_here("search", space.parent, exits=2)
-    assert "without search.json" in done.stderr
-    done = cloudgan_here("search", space.parent, "--show", exits=2)
-    assert "is not the folder of a run" in done.stderr
-
-
 def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, cloudgan_here):
     folder, *_ = write_search(space.parent / "found", 0.4, 0.2, "no memory", trials=3)
     said = cloudgan_here("search", folder.path, "--show", "--json").json()

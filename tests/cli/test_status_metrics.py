@@ -7,7 +7,7 @@ import pytest
 from cli.test_status import beat
 from cloudgan.cli.commands import runs as commands
 from cloudgan.cli.commands.runs import Metric, exposition
-from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.errors import LaunchError
 from cloudgan.launch.operations import launched_run, runs
 from cloudgan.launch.operations.run_status import RunStatus
 from cloudgan.money.catalog import load_catalog
@@ -163,12 +163,6 @@ def test_an_error_of_a_later_refresh_is_shown_and_the_next_one_may_succeed(monke
     assert ["cloudgan: no answer" in said, "number 3" in said] == [True, True]
     with pytest.raises(LaunchError):
         watched(monkeypatch, capsys, [LaunchError("no answer")])
-
-
-def test_a_pause_of_no_time_is_refused(monkeypatch, capsys):
-    for seconds in (0.0, -1.0, float("nan")):
-        with pytest.raises(ConfigError, match="--watch"):
-            commands.watch(lambda: Count(number=1), print, seconds)
 
 
 @pytest.mark.parametrize(

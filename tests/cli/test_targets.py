@@ -43,11 +43,6 @@ def test_a_run_is_found_in_the_folder_that_started_it(remembered):
     assert str(run_folder(plan).path) == "runs/gan-one"
 
 
-def test_an_invalid_run_name_is_refused(user_folder):
-    with pytest.raises(ConfigError, match="--name=my-run would do"):
-        find_run("My Run", RunLocator(provider="kubernetes"))
-
-
 def test_a_run_on_a_cluster_is_found_from_any_machine(user_folder, plan_of, monkeypatch):
     plan = plan_of(target={"context": "what another machine calls it", "server": "https://x"})
     monkeypatch.setattr(
