@@ -88,6 +88,7 @@ def here(user_folder, tmp_path, monkeypatch):
             "needs 7 validations, and 60 epochs validated every 10 have 6",
         ),
         ("data: {held_out_fraction: 0.2, fold: 5}", "makes 5 folds"),
+        ("join: lr", "task is 'train' and join is 'lr'"),
         ("simulation: {energy_gev: [50, 10]}", "give the lower bound first"),
         ("parallel: {ranks: 4}", "ranks is an option of mode downpour or easgd or gem"),
         ("parallel: {mode: gem, elastic_force: 0.5}", "elastic_force is an option of mode easgd"),

@@ -38,9 +38,3 @@ def test_one_flipped_bit_is_refused_with_the_file(store, refused, name, named):
     (store / name).write_bytes(content)
     for source in (store, store.as_uri()):
         assert named in refused("convert", "--verify", source)
-
-
-def test_either_a_target_or_verify_is_given(store, refused):
-    said = refused("convert", store)
-    assert "no target was given; valid: cloudgan convert --verify SOURCE" in said
-    assert "--verify with the target" in refused("convert", store, "b.h5", "--verify")

@@ -69,12 +69,6 @@ def test_flags_of_the_training_are_laid_over_the_run_of_the_job(here, planned, r
     assert (plan["run"].partition("-")[0], plan["config"]["training"]["epochs"]) == found
 
 
-def test_flags_of_a_training_are_refused_beside_another_job(here, cloudgan_here):
-    here(job="run: simulate --showers=10\n")
-    said = cloudgan_here("plan", "job.yaml", "--epochs=5", exits=2).stderr
-    assert "flags of the run stand behind it" in said
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

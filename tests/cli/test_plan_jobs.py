@@ -143,14 +143,6 @@ def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(planned, pla
 # Searches
 
 
-def test_a_run_yaml_of_blocks_trains_nothing_here(refused, user_folder):
-    (user_folder / "run.yaml").write_text("{task: join, join: lr}")
-    assert "cloudgan deploy -- join lr" in refused("train", "--config=run.yaml")
-    (user_folder / "run.yaml").write_text("{join: lr}")
-    said = refused("train", "--config=run.yaml", "--data=x.h5")
-    assert "task is 'train' and join is 'lr'" in said
-
-
 def test_blocks_have_no_forecast_and_the_budget_and_the_deadline_of_their_deployment(
     cloudgan_here, planned
 ):

@@ -174,6 +174,8 @@ CASES = r"""
 2 | deploy STORE -- join | `cloudgan deploy -- join` needs NAME
 2 | deploy STORE -- joyn lr | Did you mean 'join'?
 2 | deploy STORE --seeds=1,2 -- join lr | omit --seeds
+2 | plan simulate.yaml --epochs=5 | flags of the run stand behind it
+2 | train --config=join.yaml | cloudgan deploy -- join lr
 2 | deploy STORE --config=join.yaml -- join lr | before --: flags of the run stand behind it
 2 | deploy STORE --provider=gcp -- join lr | its blocks need nodes that exist
 2 | deploy --provider=kubernetes --yes -- search space.yaml x.h5 | needs a store
@@ -242,6 +244,8 @@ CASES = r"""
 2 | simulate a.h5 --engine=geant4 --theta=10:60 | valid range: 45 to 135 degrees
 2 | simulate a.h5 --engine=geant4 --cut-mm=-1 | --cut-mm=-1
 2 | convert a.h5 out --to=parquet | store
+2 | convert space.yaml | no target was given; valid: cloudgan convert --verify SOURCE
+2 | convert space.yaml b.h5 --verify | --verify with the target
 2 | simulate no/a.h5 | no
 2 | generate mine o.h5 --step=last | the number of a step, or best
 2 | generate mine o.h5 --energy=a:b | --energy=a:b: expected low:high
@@ -386,6 +390,7 @@ ROWS = [line.split(" | ", 2) for line in CASES if not line.startswith("#")]
 def files(user_folder, monkeypatch):
     """What some of the cases name."""
     (user_folder / "join.yaml").write_text("{task: join, join: lr}")
+    (user_folder / "simulate.yaml").write_text("run: simulate --showers=10")
     (user_folder / "space.yaml").write_text(
         "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
     )
