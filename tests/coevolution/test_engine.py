@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,10 @@ from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.core.documents import read_json
 from cloudgan.core.settings import child_environment
-from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.process import Failure, failure_file, processes_file
 from cloudgan.schema.coevolution import CoevolutionConfig, GridStatus
 from coevolution.quadratic_game import LAYOUTS, bits, cells_in
+from ranks.mpiexec import mpiexec
 from waiting import until
 
 pytest.importorskip("mpi4py")
@@ -39,11 +38,9 @@ def grid_folder(path, **options):
 
 @contextmanager
 def started(folder, seconds=(0.0,) * 4, ranks=5):
-    command = [find_program(), "-launcher", "fork", "-n", str(ranks), sys.executable]
-    command += [HERE / "rank_program.py", folder.path, ",".join(map(str, seconds))]
     failure_file(folder.run).unlink(missing_ok=True)
     with subprocess.Popen(
-        [str(part) for part in command],
+        mpiexec(ranks, HERE / "rank_program.py", folder.path, ",".join(map(str, seconds))),
         env=child_environment(
             CLOUDGAN_SUPERVISED="1", PYTHONPATH=f"{HERE.parents[1]}:{HERE.parent}"
         ),

@@ -5,14 +5,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
-from cloudgan.ranks.hydra import find_program
 from forking_server import ForkedProgram
+from ranks.mpiexec import mpiexec
 from waiting import until
 
 GRID = ("evolve", "--task=ring", "--grid=1x2", "--iterations=8", "--batches=10", "--threads=1")
@@ -60,10 +59,9 @@ def test_all_cells_in_one_process_are_refused_in_an_mpi_world(cloudgan_here, mon
 def test_an_mpi_that_two_threads_must_not_call_is_refused_before_a_folder_holds_the_run(tmp_path):
     """mpi4py asks MPI for the level in this variable (documentation of mpi4py 4.1, `mpi4py.rc`)."""
     pytest.importorskip("mpi4py")
-    command = [find_program(), "-launcher", "fork", "-n", "3", sys.executable, "-m", "cloudgan"]
-    command += [*GRID, "--engine=ranks", f"--run={tmp_path / 'run'}"]
+    words = (*GRID, "--engine=ranks", f"--run={tmp_path / 'run'}")
     ended = subprocess.run(
-        [str(word) for word in command],
+        mpiexec(3, "-m", "cloudgan", *words),
         env=os.environ | {"MPI4PY_RC_THREAD_LEVEL": "serialized"},
         capture_output=True,
         text=True,

@@ -10,11 +10,16 @@ from cloudgan.core.settings import child_environment
 from cloudgan.ranks.hydra import find_program
 
 
+def mpiexec(ranks: int, *words: object) -> list[str]:
+    """Returns the command that runs Python in ranks of this machine."""
+    command = (find_program(), "-launcher", "fork", "-n", ranks, sys.executable, *words)
+    return [str(word) for word in command]
+
+
 def mpiexec_three(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Runs a command in three ranks to its end."""
-    command = [find_program(), "-launcher", "fork", "-n", "3", sys.executable, "-m", "cloudgan"]
     return subprocess.run(
-        [*map(str, command), *words],
+        mpiexec(3, "-m", "cloudgan", *words),
         env=child_environment(CUDA_VISIBLE_DEVICES="-1"),
         cwd=cwd,
         capture_output=True,

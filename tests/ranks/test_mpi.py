@@ -6,23 +6,21 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.mpi import Silence, SilenceClock
+from ranks.mpiexec import mpiexec
 from waiting import until
 
 PROGRAM = Path(__file__).with_name("mpi_program.py")
 
 
 def start(task: str, folder: Path, ranks: int = 4) -> subprocess.Popen[str]:
-    command = [find_program(), "-n", str(ranks), sys.executable, PROGRAM, task, folder]
     return subprocess.Popen(
-        [str(part) for part in command],
+        mpiexec(ranks, PROGRAM, task, folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
