@@ -53,6 +53,21 @@ def impatient(monkeypatch):
 
 
 @pytest.fixture
+def trainer_image(tmp_path, monkeypatch):
+    """The image of pods that train nothing, for a test cluster; all waits are short."""
+    pytest.importorskip("kubernetes")
+    from emulators.kubernetes import Image, python_image
+    from launch.backends.kubernetes.lab import launcher
+
+    monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: ())
+    monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.05)))
+    tests = Path(__file__).parents[1]
+    python = python_image(tests.parent)
+    program = launcher(tmp_path, tests / "live" / "trainer.py", python.programs["python"])
+    return Image({"python": str(program)}, python.env, appended=python.appended)
+
+
+@pytest.fixture
 def quick_verdict(monkeypatch):
     """No classifiers, few bootstrap samples and permutations: tests/validation covers them."""
     for name, value in (("LEVELS", {}), ("BOOTSTRAPS", 15), ("PERMUTATIONS", 299)):

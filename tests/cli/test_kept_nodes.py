@@ -5,18 +5,14 @@ pods train nothing. docs/what-is-not-tested.md lists what this does not prove.
 """
 
 import json
-import time
-from pathlib import Path
 
 import pytest
 
 from cli.provisioned import few_showers
 from cloudgan.schema import launch
-from launch.backends.kubernetes.lab import launcher
 
 pytestmark = pytest.mark.slow
 
-TRAINER = Path(__file__).parents[1] / "live" / "trainer.py"
 FLAGS = ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--market=on_demand")
 FLAGS += ("--nodes=2", "--cpus=1", "--preset=smoke", "--yes", "--allow-stale-price", "--json")
 L4_USD = 0.70682
@@ -24,27 +20,20 @@ L4_USD = 0.70682
 
 
 @pytest.fixture
-def google(tmp_path, monkeypatch, user_folder):
+def google(tmp_path, monkeypatch, user_folder, trainer_image):
     """A project after `setup`, whose node pools are nodes of the test cluster."""
-    pytest.importorskip("kubernetes")
     pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
     from emulators.gcp.key_file import write_key_file
     from emulators.gcp.project import project
-    from emulators.kubernetes import Image, local_cluster, python_image
+    from emulators.kubernetes import local_cluster
 
-    monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: ())
-    sleep = time.sleep
-    monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.05)))
     monkeypatch.setattr(
         "google.auth.credentials.CredentialsWithRegionalAccessBoundary"
         "._is_regional_access_boundary_lookup_required",
         lambda _: False,
     )
-    python = python_image(Path(__file__).parents[2])
-    program = launcher(tmp_path, TRAINER, python.programs["python"])
-    image = Image({"python": str(program)}, python.env, appended=python.appended)
     few_showers(user_folder / "showers")
-    images = {"*": image}
+    images = {"*": trainer_image}
     with project() as made, local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
         made.tie(cluster)
         made.server.issued = cluster.token()

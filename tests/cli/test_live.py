@@ -7,17 +7,13 @@ a live test proves, the real cloud, no test here proves.
 import contextlib
 import json
 import re
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from cloudgan.core.labels import RUN
-from launch.backends.kubernetes.lab import launcher
 from live.__main__ import run
 
-TRAINER = Path(__file__).parents[1] / "live" / "trainer.py"
 LIVE_TEST = ("--provider=gcp", "--region=us-central1")
 
 
@@ -49,22 +45,15 @@ def test_it_does_not_start_above_its_budget(live, cloud, user_folder):
 
 
 @pytest.fixture
-def lab(cloud, user_folder, tmp_path, monkeypatch):
+def lab(cloud, user_folder, tmp_path, monkeypatch, trainer_image):
     """A cloud whose nodes join the test cluster, and leave it when their Job is over."""
-    pytest.importorskip("kubernetes")
     pytest.importorskip("h5py")
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.launch.kubernetes.kubeconfig import connect
-    from emulators.kubernetes import Image, local_cluster, python_image
+    from emulators.kubernetes import local_cluster
 
-    monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: ())
-    sleep = time.sleep
-    monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.02)))
-    python = python_image(Path(__file__).parents[2])
-    program = launcher(tmp_path, TRAINER, python.programs["python"])
-    image = Image({"python": str(program)}, python.env, appended=python.appended)
     with contextlib.ExitStack() as stack:
-        made = stack.enter_context(local_cluster(0, images={"*": image}, root=tmp_path))
+        made = stack.enter_context(local_cluster(0, images={"*": trainer_image}, root=tmp_path))
         monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(tmp_path / "admin")))
         cloud.api = ClusterApi(stack.enter_context(connect(None)))
         cloud.sees = lambda step: bring_up(made, step)
