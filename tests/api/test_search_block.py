@@ -172,9 +172,11 @@ def test_a_trial_keeps_the_checkpoints_that_its_record_in_the_store_may_not_name
     tmp_path, keep, kept
 ):
     """The trainer copies and prunes at once, the record follows: of one checkpoint none would be left."""
-    deployment = Deployment(tmp_path, "d", 0)
+    block = Deployment(tmp_path, "d", 0).block(0)
     given = parse_config({"data": {"path": SHOWERS}, "checkpoint": {"keep": keep}}, "test")
-    own = deployment.block(0)._place._own_config(given, "trials/0000")
+    own = block._place._own_config(given, "trials/0000")
+    block.stop(signal.SIGTERM)
+    block.run()  # ends the thread that writes its status
     assert own.checkpoint.keep == kept
     assert own.config_hash() == given.config_hash(), "the same run continues"
 
