@@ -104,6 +104,9 @@ VARIANTS = (
 def test_requests_match_the_clouds_own_description_of_its_api(provider, node_type, asked):
     for step in of_cloud(planned(provider, node_type, **asked)):
         assert not WRONG[provider](step), step.ensure
+        if step.body:
+            wrong = step.model_copy(update={"body": {**step.body, "nameTYPO": "x"}})
+            assert "nameTYPO" in WRONG[provider](wrong)
 
 
 @EACH
