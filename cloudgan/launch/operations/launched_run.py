@@ -10,7 +10,6 @@ from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.operations.run_status import (
-    THIS_MACHINE,
     RunStatus,
     State,
     record_facts,
@@ -18,7 +17,7 @@ from cloudgan.launch.operations.run_status import (
 )
 from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.schema.heartbeat import Heartbeat
-from cloudgan.schema.launch import Launch
+from cloudgan.schema.launch import THIS_MACHINE, Launch
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.quality import epoch_row
 from cloudgan.schema.record import parse, read_if_there

@@ -31,6 +31,7 @@ from cloudgan.schema.coevolution import (
 )
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.launch import THIS_MACHINE
 from cloudgan.schema.quality import quality_of
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.record_line import StopReason
@@ -47,7 +48,6 @@ SIGNS: dict[State, str] = {
     "failed": "✗",
     "unknown": "?",
 }
-THIS_MACHINE = "this machine"
 _HEADS = ("run", "state", "where", "progress", "loss/metric", "USD", "age")
 _CENT = 0.01
 _MIB = 2**20

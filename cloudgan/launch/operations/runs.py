@@ -24,7 +24,6 @@ from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.launch.operations.launched_run import launched_status
 from cloudgan.launch.operations.run_status import (
     SIGNS,
-    THIS_MACHINE,
     RunList,
     RunStatus,
     State,
@@ -42,6 +41,7 @@ from cloudgan.launch.operations.targets import (
 from cloudgan.reports.result import Result, View
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
+from cloudgan.schema.launch import THIS_MACHINE
 from cloudgan.schema.options.runs import (
     AdoptOptions,
     CancelOptions,
