@@ -56,6 +56,7 @@ if [ ! -x "$place/kueue" ]; then
   echo "building Kueue into $cache: some minutes of processor time and 1 GB, once" >&2
   mkdir -p "$place"
   cd kueue # a module of its own: it names an older Kubernetes
+  go mod download sigs.k8s.io/kueue # in an empty cache it has no folder yet
   cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)/config/components" "$place"
   build sigs.k8s.io/kueue/cmd/kueue "$place/kueue" ""
 fi
