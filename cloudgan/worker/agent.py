@@ -204,6 +204,8 @@ class WorkerAgent:
         state.message = "" if code == 0 else state.message
         state.change(phase="ended")
         rendezvous_client.close(code)
+        if self._held:
+            self._held.close()
         notice = state.status.notice
         # A worker that leaves in time is not deleted: only its last lines tell why it left.
         why = f"{notice.cloud} {PREEMPTS}" if notice else state.message
