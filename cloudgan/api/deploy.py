@@ -1,4 +1,4 @@
-"""The commands `plan`: what `deploy` would do, and `deploy`: asks for confirmation, starts a run and follows it."""
+"""The commands `plan`, which shows what `deploy` would do, and `deploy`, which asks, starts a run and follows it."""
 
 from __future__ import annotations
 
