@@ -115,6 +115,7 @@ def test_a_login_without_rights_on_kueue_is_refused_with_them_and_sees_only_that
     earlier = role | {"rules": [one for one in role["rules"] if KUEUE not in one["apiGroups"]]}
     token = lab.cluster.token(rules=[earlier, cluster_role])
     lab.cluster.put("jobs", other_job("other", cpus=2))
+    lab.cluster.wait_for(is_running(lab, "other"))
     plan = plan_of(target=QUEUED)
     with closing(
         connect_by_token(lab.cluster.url, lab.cluster.ca.read_text(), lambda: token)
@@ -124,4 +125,5 @@ def test_a_login_without_rights_on_kueue_is_refused_with_them_and_sees_only_that
         with pytest.raises(CredentialsError, match="list localqueues, list workloads"):
             limited.check(plan)
         begin(lab, plan)
-        assert limited.state("gan").reason == f"waits in queue {QUEUE} until Kueue admits it"
+        waits = f"waits in queue {QUEUE} until Kueue admits it"
+        lab.cluster.wait_for(lambda: limited.state("gan").reason == waits)

@@ -12,6 +12,7 @@ from cloudgan.money.fees import load_fees
 from cloudgan.storage.folder import FolderStore
 from emulators.azure.cloud import SUBSCRIPTION
 from launch.clouds.azure.lab import REGION
+from waiting import until
 
 
 class Container(FolderStore):
@@ -55,7 +56,9 @@ def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_lat
     assert usd["AKS pool"] == pytest.approx(24 * 2 * plan.price.usd_per_hour)
     assert usd["AKS system pool"] == pytest.approx(24 * 0.096)
     api = lab.cloud().cluster_api(plan.target)
-    api.delete("/apis/batch/v1/namespaces/cloudgan/jobs/gan")
+    job = "/apis/batch/v1/namespaces/cloudgan/jobs/gan"
+    api.delete(job)
+    until(lambda: api.get(job) is None, "the deletion of the Job")
     survey = surveyor.scan(utc_moment())
     found = states(survey)
     left = {kind for kind, state in found.items() if state == "orphaned"}
