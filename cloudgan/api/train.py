@@ -322,7 +322,8 @@ def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
     path = folder.launch_file
     new = launch.Launch(run=config.name, config_hash=config.config_hash())
     known = launch.read(path) if path.exists() else new
-    launch.write(path, known.with_attempt(launch.local_attempt(this_machine().describe())))
+    attempt = launch.local_attempt(this_machine().describe())
+    launch.write(path, known.with_attempts((*known.attempts, attempt)))
 
 
 def _train_here(

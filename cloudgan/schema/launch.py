@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, JsonValue, model_validator
 
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
-from cloudgan.core.ranges import MAX_PROCESSES
+from cloudgan.core.ranges import MAX_PROCESSES, MAX_STEP
 from cloudgan.schema.price_row import DataMove, Market, PoolFee, PriceRow, Text
 
 FILE_NAME = "launch.json"
@@ -226,10 +226,13 @@ class Launch(Document):
     run: Text
     config_hash: str
     attempts: tuple[Attempt, ...] = ()
+    changes: int = Field(
+        default=0, ge=0, le=MAX_STEP, description="of two copies, the one with more is newer"
+    )
 
-    def with_attempt(self, attempt: Attempt) -> Launch:
-        """Returns a copy with one more attempt."""
-        return self.model_copy(update={"attempts": (*self.attempts, attempt)})
+    def with_attempts(self, attempts: tuple[Attempt, ...]) -> Launch:
+        """Returns a newer copy with these attempts."""
+        return self.model_copy(update={"attempts": attempts, "changes": self.changes + 1})
 
     def billed_seconds(self) -> float | None:
         """Returns the sum over the attempts; None: unknown, as for local runs."""

@@ -348,6 +348,7 @@ def reports(monkeypatch):
             heartbeat=lambda: report,
             read_launch=lambda: None,
             write_launch=id,
+            is_own=lambda: True,
             gib=lambda: None,
             fetch_if_reachable=lambda *_: (),
         )

@@ -41,9 +41,9 @@ def test_billed_seconds_last_as_long_as_nodes_are_up_and_are_unknown_until_they_
 def test_a_launch_sums_its_attempts_and_one_unknown_makes_it_unknown():
     first = provisioned(Node(name="a", started_at=NOON, terminated_at=after(10)))
     second = provisioned(Node(name="a", started_at=after(20), terminated_at=after(25)))
-    whole = Launch(run="demo", config_hash="abc").with_attempt(first).with_attempt(second)
+    whole = Launch(run="demo", config_hash="abc").with_attempts((first, second))
     assert whole.billed_seconds() == 15 * 60
-    assert whole.with_attempt(local_attempt("4 cores")).billed_seconds() is None
+    assert whole.with_attempts((first, second, local_attempt("4 cores"))).billed_seconds() is None
     assert Launch(run="demo", config_hash="abc").billed_seconds() is None
 
 

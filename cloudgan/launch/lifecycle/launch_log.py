@@ -29,10 +29,13 @@ from cloudgan.schema.run_state import RunState
 _MONTH = timedelta(days=365.25 / 12)
 _NOTED_EVERY = timedelta(minutes=1)
 _AGAIN = " #"
+Attempts = tuple[Attempt, ...]
 
 
 class LaunchLog:
-    """The launch.json of one run, local and in its store.
+    """The launch.json of one run, in its store and local.
+
+    Each change is made to the newer of the two copies, so that no machine replaces what another one recorded.
 
     Attributes:
         results: Of the run in its store; None: only pods can read it.
@@ -51,7 +54,7 @@ class LaunchLog:
         return tuple(self.results.fetch_if_reachable(self.folder, say)) if self.results else ()
 
     def read(self) -> Launch:
-        """Returns all recorded attempts.
+        """Returns all recorded attempts, as this machine knows them; those of the store if it knows none.
 
         Raises:
             ForeignDocumentError: The file is of another run.
@@ -61,6 +64,10 @@ class LaunchLog:
         there = self.results.read_launch() if self.results else None
         return there or Launch(run=self.plan.run, config_hash=self.plan.config.config_hash())
 
+    def refresh(self) -> None:
+        """Takes over what another machine recorded in the store."""
+        self._change(lambda known: known)
+
     def record_attempt(self, sent: Iterable[tuple[str, Step]]) -> None:
         """Adds an attempt with its requests and their times."""
         requests = tuple(
@@ -68,12 +75,12 @@ class LaunchLog:
             for when, step in sent
         )
         attempt = _attempt(self.plan).model_copy(update={"requests": requests})
-        self._change(lambda known: known.with_attempt(attempt))
+        self._change(lambda known: (*known, attempt))
 
     def record_rejected(self, why: str) -> None:
         """Adds an attempt that ended before any request, such as for missing quota."""
         attempt = _attempt(self.plan).model_copy(update={"end_reason": why})
-        self._change(lambda known: known.with_attempt(attempt))
+        self._change(lambda known: (*known, attempt))
 
     def record_state(self, state: RunState) -> None:
         """Records start, end and end reason of the program in the newest attempt.
@@ -83,12 +90,12 @@ class LaunchLog:
         """
         self._change(lambda known: self._with_state(known, state))
 
-    def _with_state(self, known: Launch, state: RunState) -> Launch:
-        if self._is_unknown(state, known) or (state.nodes and not known.attempts):
-            known = known.with_attempt(_attempt(self.plan))
-        if not known.attempts:
+    def _with_state(self, known: Attempts, state: RunState) -> Attempts:
+        if self._is_unknown(state, known) or (state.nodes and not known):
+            known = (*known, _attempt(self.plan))
+        if not known:
             return known
-        last = known.attempts[-1]
+        *before, last = known
         if state.started_at:
             last = last.model_copy(update={"program_started_at": parse_time(state.started_at)})
         fields: dict[str, object] = {}
@@ -112,36 +119,30 @@ class LaunchLog:
         changed = Attempt.model_validate(last.model_dump() | fields)
         if self.plan.node_pool is None:
             changed = _held(changed)
-        attempts = (*known.attempts[:-1], changed)
+        attempts = (*before, changed)
         if self.plan.node_pool and state.nodes is not None:
             gone_by = state.ended_at if state.phase == "absent" and not state.nodes else None
             now = parse_time(gone_by) if gone_by else utc_moment()
             attempts = observe_nodes(attempts, state.nodes, now)
-        return known.model_copy(update={"attempts": attempts})
+        return attempts
 
     def record_nodes(self, nodes: Iterable[Node]) -> None:
         """Adds nodes to the newest attempt; known nodes keep their times."""
         there = tuple(nodes)
 
-        def with_nodes(known: Launch) -> Launch:
-            if not known.attempts:
+        def with_nodes(known: Attempts) -> Attempts:
+            if not known:
                 return known
-            *before, last = known.attempts
+            *before, last = known
             earlier = {(node.name, node.started_at) for one in before for node in one.nodes}
             new = [node for node in there if (node.name, node.started_at) not in earlier]
-            attempts = (*before, add_nodes(last, new, utc_moment()))
-            return known.model_copy(update={"attempts": attempts})
+            return (*before, add_nodes(last, new, utc_moment()))
 
         self._change(with_nodes)
 
     def record_nodes_terminated(self) -> None:
         """Records that all nodes of the run are terminated."""
-
-        def without_nodes(known: Launch) -> Launch:
-            attempts = terminate_nodes(known.attempts, utc_moment())
-            return known.model_copy(update={"attempts": attempts})
-
-        self._change(without_nodes)
+        self._change(lambda known: terminate_nodes(known, utc_moment()))
 
     def record_kept(self) -> None:
         """Records that the running nodes wait for another run from now on."""
@@ -224,37 +225,47 @@ class LaunchLog:
         return usd_until_now(launch_ledger(self.read(), None, notices))
 
     @staticmethod
-    def _is_unknown(state: RunState, known: Launch) -> bool:
+    def _is_unknown(state: RunState, known: Attempts) -> bool:
         """Whether the job belongs to an attempt that this log does not contain."""
         if state.started_at is None:
             return False
-        if not known.attempts:
+        if not known:
             return True
-        down = known.attempts[-1].program_ended_at
+        down = known[-1].program_ended_at
         return down is not None and parse_time(state.started_at) > down
 
     def _change_last(self, fields_of: Callable[[Attempt], Mapping[str, object]]) -> None:
         """Changes fields of the newest attempt, if there is one."""
 
-        def change(known: Launch) -> Launch:
-            if not known.attempts:
+        def change(known: Attempts) -> Attempts:
+            if not known:
                 return known
-            *before, last = known.attempts
-            changed = Attempt.model_validate(last.model_dump() | dict(fields_of(last)))
-            return known.model_copy(update={"attempts": (*before, changed)})
+            *before, last = known
+            return (*before, Attempt.model_validate(last.model_dump() | dict(fields_of(last))))
 
         self._change(change)
 
-    def _change(self, change: Callable[[Launch], Launch]) -> None:
-        """Writes what `change` makes of the document; another process, such as `status`, changes it before or after."""
-        if change(before := self.read()) == before:
-            return
-        with awaited_target(self.folder.launch_file):
-            known = change(self.read())
-            launch.write(self.folder.launch_file, known)
-        if self.results:
-            with suppress(CloudganError):  # the next change writes it again
-                self.results.write_launch(known)
+    def _change(self, change: Callable[[Attempts], Attempts]) -> None:
+        """Writes what `change` makes of the newer copy; another process, such as `status`, changes it before or after."""
+        store: RunResults | None = None
+        there: Launch | None = None
+        with suppress(CloudganError):  # it does not answer, or the folder there is a namesake's
+            if self.results and self.results.is_own():
+                there, store = self.results.read_launch(), self.results
+
+        def changed(here: Launch) -> Launch:
+            newest = there if there and there.changes > here.changes else here
+            attempts = change(newest.attempts)
+            return newest if attempts == newest.attempts else newest.with_attempts(attempts)
+
+        known = self.read()
+        if changed(known) != known:
+            with awaited_target(self.folder.launch_file):
+                known = changed(self.read())
+                launch.write(self.folder.launch_file, known)
+        if store and known.changes and known != there:
+            with suppress(CloudganError):  # the next look writes it again
+                store.write_launch(known)
 
 
 def _held(attempt: Attempt) -> Attempt:

@@ -176,6 +176,7 @@ class _Deployment:
             self.plan = self.replan(history)
         if known.spec_hash != self.plan.spec_hash:
             return NO_ATTEMPTS, False
+        LaunchLog.of(known).refresh()  # its cost on other machines is of the same budget
         is_running = not self._open(known).state(known.run).is_over
         self.plan = known if is_running else self.replan(history)
         return history, is_running

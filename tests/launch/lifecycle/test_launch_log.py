@@ -33,6 +33,8 @@ from cloudgan.schema.price_row import CONTROL_PLANE, FeeRow
 from cloudgan.schema.record import PreemptionNotice
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
+from cloudgan.storage.folder import FolderStore
+from cloudgan.storage.store import StoreError
 from launch.lifecycle.place_double import PlaceDouble
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -292,6 +294,76 @@ def test_another_machine_reads_the_attempts_from_the_store(provisioned, tmp_path
     assert there.read() == here.read()
     begun(there, provisioned, 90)
     assert len(there.read().attempts) == len(results.read_launch().attempts) == 2
+
+
+class UnsteadyStore(FolderStore):
+    """A store that takes nothing while it is away."""
+
+    is_away = False
+
+    def put(self, name, content, *, if_absent=False):
+        if self.is_away:
+            raise StoreError("503")
+        super().put(name, content, if_absent=if_absent)
+
+
+@pytest.fixture
+def machines(provisioned, tmp_path):
+    """The launch logs of one run on three machines."""
+    results = RunResults(UnsteadyStore(tmp_path / "store"), provisioned)
+    results.write_plan(provisioned)
+    return {
+        name: LaunchLog(RunFolder(tmp_path / name / "gan"), provisioned, results) for name in "abc"
+    }
+
+
+def reasons(found):
+    return [attempt.end_reason for attempt in found.attempts]
+
+
+@pytest.mark.parametrize("order", ["aab", "abab", "abba", "abcacbb"])
+def test_what_several_machines_record_is_all_kept(machines, order):
+    for number, name in enumerate(order):
+        machines[name].record_rejected(f"no machine {number}")
+    for log in machines.values():
+        log.refresh()
+        assert reasons(log.read()) == [f"no machine {number}" for number in range(len(order))]
+        assert log.read() == log.results.read_launch()
+
+
+def test_an_end_that_another_machine_saw_is_not_that_of_the_next_look(machines, provisioned, clock):
+    here, there = machines["a"], machines["b"]
+    begun(here, provisioned).record_state(state("running", 0, nodes=NODES))
+    clock[0] = after(30)
+    there.record_nodes_terminated()
+    begun(there, provisioned, 60).record_end("finished")
+    clock[0] = after(1500)
+    here.record_state(state("finished", ended=1400, nodes=()))
+    first, second = here.read().attempts
+    assert [node.terminated_at for node in first.nodes] == [after(30), after(30)]
+    assert second.end_reason == "finished"
+
+
+def test_what_a_store_did_not_take_is_there_after_the_next_look(machines):
+    log = machines["a"]
+    log.results.store.is_away = True
+    log.record_rejected("no machine")
+    assert (reasons(log.read()), log.results.read_launch()) == (["no machine"], None)
+    log.results.store.is_away = False
+    log.refresh()
+    assert log.results.read_launch() == log.read()
+
+
+def test_the_launch_log_of_a_namesake_is_not_taken_over(machines, provisioned):
+    log = machines["a"]
+    log.record_rejected("no machine")
+    theirs = provisioned.model_copy(update={"owner": "someone-else"})
+    log.results.write_plan(theirs)
+    others = RunResults(log.results.store, theirs)
+    others.write_launch(Launch(run="gan", config_hash="0", changes=9))
+    log.record_rejected("no quota")
+    assert reasons(log.read()) == ["no machine", "no quota"]
+    assert others.read_launch().changes == 9
 
 
 def test_nothing_secret_is_in_launch_json(ledger_of, plan_of, monkeypatch, tmp_path):
