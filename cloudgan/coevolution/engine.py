@@ -31,7 +31,7 @@ from cloudgan.coevolution.record import check_any_converges, iteration_row
 from cloudgan.coevolution.task import KINDS, Kind, Pair, Task
 from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.hardware import Hardware, nvidia_gpus, this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.ranks.flat import FlatLayout
@@ -233,11 +233,9 @@ class Cells:
         self._flag, self._show = flag, show
         numbers = range(grid.cells) if ranks is None else (ranks.rank,)
         self._files = [folder.cell(number) for number in numbers]
-        self.start = self._agree_on_start()
+        self.start, states = self._read_states(numbers, pair.layouts)
         self.cells = []
-        for number, files in zip(numbers, self._files, strict=True):
-            files.fetch(self.start)
-            state = files.read(self.start, pair.layouts) if self.start else None
+        for number, files, state in zip(numbers, self._files, states, strict=True):
             files.rewind(self.start)
             self.cells.append(Cell(number, config, grid, task=task, pair=pair, state=state))
         self._exchange: Exchange | None = None
@@ -319,17 +317,46 @@ class Cells:
         self._show(lines)
         return next((reason for reason in reasons if reason), None)
 
-    def _agree_on_start(self) -> int:
-        """Returns the iteration after which the cells continue.
+    def _read_states(
+        self, numbers: Sequence[int], layouts: Mapping[Kind, FlatLayout]
+    ) -> tuple[int, list[CellState | None]]:
+        """Returns the iteration after which the cells continue, and their states there.
 
         Cells in step continue from the newest iteration that all have. Asynchronous ones, which may
-        be any number of iterations apart, continue each from its own.
+        be any number of iterations apart, continue each from its own. A damaged state is set aside, and
+        the cells continue from the one before.
         """
         own = [files.points() for files in self._files]
         found = self._from_all(own)  # none deletes a state before all have listed theirs
-        if self._config.asynchronous:
-            return max(own[0], default=0)
-        return common_iteration(points for each in found for points in each)
+        points = [set(each) for of_process in found for each in of_process]
+        is_apart = self._config.asynchronous
+
+        def newest() -> int:
+            return max(points[numbers[0]], default=0) if is_apart else common_iteration(points)
+
+        while True:
+            start = newest()
+            states: list[CellState | None] = []
+            damaged: list[tuple[int, int, str]] = []
+            for number, files in zip(numbers, self._files, strict=True):
+                files.fetch(start)
+                try:
+                    states.append(files.read(start, layouts) if start else None)
+                except DataError as error:
+                    damaged.append((number, start, str(error)))
+            of_all = [each for one in self._from_all(damaged) for each in one]
+            if not of_all:
+                return start, states
+            for number, iteration, _ in of_all:
+                points[number].discard(iteration)
+            if start and not newest():
+                reasons = "; ".join(reason for _, _, reason in of_all)
+                raise DataError(
+                    f"{reasons}: no iteration is left of which every cell has its state. Restore a copy"
+                    " of the file, or start again with another --run"
+                )
+            for number, iteration, reason in damaged:
+                self._files[numbers.index(number)].set_aside(iteration, reason)
 
     def _from_all(self, value: Any) -> list[Any]:
         """Returns the values of all processes."""

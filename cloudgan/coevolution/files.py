@@ -211,11 +211,22 @@ class CellFiles:
             for one in population.of(kind):
                 expected = layouts[kind].size
                 if one.state.dtype != np.float32 or one.state.shape != (expected,):
-                    raise DataError(
+                    raise ConfigError(
                         f"{path}: a {kind} has {one.state.size} values, and the networks of this run"
                         f" have {expected}; choose another --run"
                     )
         return state
+
+    def set_aside(self, iteration: int, reason: str) -> None:
+        """Renames a damaged state, here and in the store: the cell continues from one before it."""
+        path = self._state_file(iteration)
+        kept = path.with_name(f"{path.name}.damaged")
+        path.replace(kept)
+        _say(f"{reason}; it is now {kept.name}, and the cells continue from a state before it")
+        if self._store:
+            with _store_failure():
+                self._store.put(self._prefix + kept.name, kept)
+                self._store.delete(self._prefix + path.name)
 
     def lines(self) -> tuple[CellLine, ...]:
         """Returns the record of the cell."""

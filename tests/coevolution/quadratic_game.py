@@ -116,7 +116,7 @@ class QuadraticPair:
         return found if rows is None else found[rows]
 
 
-def cells_in(path, config, *, show=lambda lines: None, task=None):
+def cells_in(path, config, *, show=lambda lines: None, task=None, store=None):
     """Returns the cells of a grid in this process; they continue the run in the folder `path`."""
-    folder, task = GridFolder(path, check_grid(config)), task or QuadraticGame()
+    folder, task = GridFolder(path, check_grid(config), store), task or QuadraticGame()
     return Cells(folder, config, task, task.make_pair(), flag=StopFlag(), show=show)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from cloudgan.coevolution.files import GridFolder, keep_pictures, pictured
 from cloudgan.coevolution.grid import Grid, check_grid
 from cloudgan.coevolution.task import KINDS
-from cloudgan.core.errors import CloudganError, DataError, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError, DataError, TryAgain
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import StoreCredentialsError, StoreError, open_store
@@ -178,14 +179,38 @@ def test_two_saved_states_are_kept_and_the_newest_common_one_is_found(tmp_path):
     ],
     ids=["cut off", "no archive", "changed", "other archive"],
 )
-def test_a_damaged_state_is_refused_with_its_name(tmp_path, damage):
-    settings = config(iterations=1)
-    files = GridFolder(tmp_path, check_grid(settings)).cell(0)
-    files.save(evolved(settings)[0].cells[0].state)
-    path = tmp_path / "cells" / "0-0" / "state-000000001.npz"
+@pytest.mark.parametrize("place", ["run", "store"])
+def test_a_damaged_state_is_set_aside_and_all_cells_continue_from_the_one_before(
+    tmp_path, capsys, damage, place
+):
+    store = open_store(str(tmp_path / "store")) if place == "store" else None
+    settings = config(iterations=4, save_every=1)
+    cells_in(tmp_path / "run", settings, store=store).run()
+    path = tmp_path / place / "cells/0-1/state-000000004.npz"
     damage(path)
-    with pytest.raises(DataError, match="state-000000001"):
-        files.read(1, LAYOUTS)
+    content, more = path.read_bytes(), settings.model_copy(update={"iterations": 6})
+    cells = cells_in(tmp_path / "run", more, store=store)
+    assert cells.start == 3
+    cells.run()
+    assert all_bits(cells) == all_bits(evolved(more)[0])
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == content
+    assert not path.exists()
+    said = capsys.readouterr().err
+    assert said.startswith(f"{tmp_path}/run/cells/0-1/state-000000004.npz: ")
+    assert "it is now state-000000004.npz.damaged, and the cells continue from a state" in said
+
+
+def test_a_grid_of_which_no_iteration_is_whole_is_refused_and_keeps_its_files(tmp_path):
+    settings = config(iterations=4, save_every=1)
+    cells_in(tmp_path, settings).run()
+    for path in tmp_path.glob("cells/0-0/state-*"):
+        path.write_bytes(b"PK")
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"no iteration is left .* Restore a copy of the file"):
+            cells_in(tmp_path, settings)
+    counts = Counter(path.name for path in tmp_path.glob("cells/*/state-*"))
+    assert counts["state-000000003.npz"] == 4
+    assert counts["state-000000004.npz"] == 3
 
 
 def test_a_state_of_other_networks_is_refused(tmp_path):
@@ -193,7 +218,7 @@ def test_a_state_of_other_networks_is_refused(tmp_path):
     files = GridFolder(tmp_path, check_grid(settings)).cell(0)
     files.save(evolved(settings)[0].cells[0].state)
     other = replace(LAYOUT, shapes=((5,), ()))
-    with pytest.raises(DataError, match="4 values, and the networks of this run have 6"):
+    with pytest.raises(ConfigError, match="4 values, and the networks of this run have 6"):
         files.read(1, dict.fromkeys(KINDS, other))
 
 

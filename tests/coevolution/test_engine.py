@@ -136,6 +136,12 @@ def test_cells_that_are_stopped_by_ctrl_c_and_continued_have_the_bits_of_one_pro
     with started(folder) as process:  # with nothing left to do
         code, said = ended(process)
     assert (code, re.findall("^iteration .*", said, re.MULTILINE)) == (0, [])
+    damaged = folder.cell(2).path / "state-000000040.npz"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with started(folder) as process:  # all cells repeat its last iterations
+        code, said = ended(process)
+    assert (code, "evolving 40 {'done': 38}" in said) == (0, True), said
+    assert saved(folder, config) == expected
     again = [(cell.fitness, cell.score) for cell in status(folder).cells]
     assert again == [(cell.fitness, cell.score) for cell in found.cells]
 
@@ -167,6 +173,8 @@ def test_asynchronous_cells_killed_after_one_has_done_its_last_iteration_end_whe
         os.kill(json.loads(processes_file(folder.run).read_text())[2], signal.SIGKILL)
         ended(process)
     assert max(folder.cell(1).points(), default=0) < 8
+    damaged = folder.cell(0).path / "state-000000008.npz"
+    damaged.write_bytes(damaged.read_bytes()[:100])  # it alone goes on from its iteration 6
     with started(folder) as process:
         code, said = ended(process)
     assert code == 0, said

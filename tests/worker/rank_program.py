@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cloudgan.core import settings
 from cloudgan.ranks import mpi
+from cloudgan.schema.heartbeat import LivenessFile
 
 orders = json.loads(Path(sys.argv[1]).read_text())
 group, store = Path(orders["group"]), Path(orders["store"])
@@ -29,6 +30,7 @@ def lifeline():
 threading.Thread(target=lifeline, daemon=True).start()
 saved = sorted((store / "checkpoints").glob("step-*.npz"))
 step = int(saved[-1].stem[5:]) if saved else 0
+liveness = LivenessFile(settings.liveness_file())
 seen = {
     "ranks": world.size,
     "run": sys.argv[2],
@@ -57,7 +59,6 @@ while step < orders["steps"]:
     if world.rank == 0 and step % 10 == 0:
         (store / "checkpoints").mkdir(parents=True, exist_ok=True)
         (store / "checkpoints" / f"step-{step:09d}.npz").write_text("")
-    if path := settings.liveness_file():
-        path.write_text(json.dumps([step, 0, 1.0]))
+    liveness.update(step, 0)
 world.gather(None)
 mpi.finalize()

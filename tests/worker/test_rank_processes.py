@@ -18,8 +18,11 @@ LONG = 1_000_000
 
 @pytest.fixture
 def rank_team(team, monkeypatch):
-    """Makes a team of two agents on different addresses that start three ranks."""
-    made = team(2, barrier_seconds=60.0)
+    """Makes a team of two agents on different addresses that start three ranks.
+
+    No test here is about a chief that is silent, as one is on a busy machine that runs nothing of it for a second.
+    """
+    made = team(2, barrier_seconds=60.0, chief_timeout_seconds=20.0)
     made.peers[1] = made.peers[1].replace("127.0.0.1", "127.0.0.2")
     document = json.loads(made.config.read_text())
     document["parallel"] = {"mode": "easgd", "ranks": 3}
