@@ -102,6 +102,13 @@ class SweepResult(Result):
         return sum(known) if known else None
 
     @property
+    def unknown_usd(self) -> tuple[str, ...]:
+        """What the cost of all runs lacks."""
+        names = [name for run in self.runs for name in run.unknown_usd]
+        names += [f"all of {run.run}" for run in self.runs if run.usd is None]
+        return tuple(dict.fromkeys(names))
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that a run has."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.metrics))
@@ -136,11 +143,13 @@ class SweepResult(Result):
             "mean": {name: self.mean(name) for name in self.metrics},
             "spread": {name: self.spread(name) for name in self.metrics},
             "usd": self.usd,
+            "unknown_usd": list(self.unknown_usd),
         }
 
     def view(self) -> View:
         """Returns a row per seed, and one of all."""
-        usd = f", {usd_text(self.usd)} USD" if self.usd is not None else ""
+        least = "at least " if self.unknown_usd else ""
+        usd = f", {least}{usd_text(self.usd)} USD" if self.usd is not None else ""
         compare = f"cloudgan compare 'runs/{self.sweep}-seed-*'"
         return View(
             f"{self.sweep}: {counted(len(self.runs), 'run')} finished{usd}",
@@ -165,16 +174,14 @@ class SweepResult(Result):
             )
             for run in self.runs
         ]
-        unknown = tuple(dict.fromkeys(name for run in self.runs for name in run.unknown_usd))
         seconds = [run.train_seconds for run in self.runs if run.train_seconds is not None]
         is_timed = len(seconds) == len(self.runs)
-        is_priced = all(run.usd is not None for run in self.runs)
         total: tuple[Cell, ...] = (
             "all",
             "",
             "",
             sum(seconds) if is_timed else None,
-            _usd(self.usd, unknown or (() if is_priced else ("a run",))),
+            _usd(self.usd, self.unknown_usd),
             *(self._mean_cell(name) for name in self.metrics),
         )
         note = (
@@ -221,15 +228,14 @@ class SweepPlan(Result):
     @property
     def usd(self) -> tuple[float, float] | None:
         """Lowest and highest known cost of all runs; None: unknown. Only the first starts nodes."""
-        rest, cost = len(self.seeds) - 1, self.plan.cost
-        if cost is None:
-            low, high = self.plan.forecast.low_usd, self.plan.forecast.high_usd
-            return None if low is None or high is None else (low * (rest + 1), high * (rest + 1))
-        later = without_startup(cost) if self.shares_nodes else cost
-        return (
-            cost.known_low_usd + rest * later.known_low_usd,
-            cost.known_usd + rest * later.known_usd,
-        )
+        first, cost, rest = self.plan.usd, self.plan.cost, len(self.seeds) - 1
+        if first is None:
+            return None
+        later = first
+        if cost and self.shares_nodes:
+            ready = without_startup(cost)
+            later = ready.known_low_usd, ready.known_usd
+        return first[0] + rest * later[0], first[1] + rest * later[1]
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -258,7 +264,7 @@ class SweepPlan(Result):
         """Returns the plan of the next run below the cost of all."""
         view, count = self._first().view(), len(self.seeds)
         nodes = ", on the nodes of the first" if self.shares_nodes else ""
-        if self.usd is None or self.plan.forecast.high_usd is None:
+        if self.usd is None:
             usd = "unknown, as that of the first"
         else:
             rest = f", plus {', '.join(self.unknown)} (unknown)" if self.unknown else ""

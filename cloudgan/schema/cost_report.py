@@ -63,6 +63,11 @@ class Totals(Document):
             unknown=tuple(item.name for item in items if item.usd is None),
         )
 
+    @property
+    def least(self) -> str:
+        """What precedes the sum where it lacks unknown line items."""
+        return "at least " if self.unknown else ""
+
 
 def at_least(usd: float, unknown: tuple[str, ...]) -> str:
     """Returns a sum such as ``1.23``, or ``at least 1.23`` where it lacks unknown line items."""

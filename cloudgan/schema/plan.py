@@ -448,9 +448,12 @@ class Plan(Document):
         return self.price.hourly_usd(self.workers.nodes) if self.price else None
 
     @property
-    def usd_per_second(self) -> float | None:
-        """Price of all nodes; None: unknown."""
-        return None if self.usd_per_hour is None else self.usd_per_hour / HOUR_SECONDS
+    def usd(self) -> tuple[float, float] | None:
+        """The known cost at both edges of the forecast, of the whole job where it is known; None: unknown."""
+        low, high = self.forecast.low_usd, self.forecast.high_usd
+        if low is None or high is None:
+            return None
+        return (self.cost.known_low_usd, self.cost.known_usd) if self.cost else (low, high)
 
     def labels(self) -> Labels:
         """Returns the labels of the run's resources."""

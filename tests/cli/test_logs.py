@@ -14,6 +14,7 @@ from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.operations import runs
 from cloudgan.launch.operations.launched_run import RunWatch, budget_warning
 from cloudgan.schema import plan as plans
+from cloudgan.schema.cost_report import Totals
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
 
@@ -124,8 +125,8 @@ def test_each_budget_warning_is_given_once(plan_of, tmp_path):
     progress, spent = Lines(), iter([1.0, 5.1, 5.2, 7.0, 8.1, 9.0, 11.0])
 
     class Spending(RunWatch):
-        def usd_so_far(self):
-            return next(spent)
+        def spent(self):
+            return Totals(known_usd=next(spent), unknown=())
 
     watch = Spending(LaunchLog(RunFolder(tmp_path), plan), progress)
     for _ in range(7):

@@ -16,9 +16,11 @@ from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.launch.operations import runs, targets
 from cloudgan.launch.operations.run_status import RunList, RunStatus
 from cloudgan.money.catalog import load_catalog
+from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.coevolution import CellStatus, CoevolutionConfig, GridStatus, NodeStatus
-from cloudgan.schema.launch import Node
+from cloudgan.schema.launch import Attempt, Launch, Node
+from cloudgan.schema.price_row import CONTROL_PLANE, SYSTEM_NODE, DataMove, PoolFee
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState, WorkerState
 from records import heartbeat, write_run
@@ -372,7 +374,6 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, reports):
         "ours: ● running, 6/60 epochs, on kubernetes",
         "step 1,234",
         "10 s per epoch, 9 min left",
-        f"0.00 USD so far, {540 / 3600 * PRICE.usd_per_hour:.2f} USD at the end",
         "damaged checkpoints, not used: step 30, 20",
         why,
         "cloudgan logs ours",
@@ -381,6 +382,46 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, reports):
     found = cloudgan_here("status", "ours", "--json").json()
     assert found["job"]["nodes"][0]["name"] == "a"
     assert found["heartbeat"]["step"] == 1234
+
+
+def test_what_a_run_costs_at_its_end_counts_all_that_is_billed_and_stands_beside_its_plan(
+    launched, cloudgan_here, reports, here
+):
+    """A node for an hour and 9 minutes, its disk of 100 GiB, cluster and system node, until now and until the end."""
+    launched(ours=RunState("running"), price=PRICE)
+    reports(beat(epoch=6, step=1234, seconds_per_epoch=10.0))
+    file = here / "runs" / "ours" / "plan.json"
+    plan = plans.read(file)
+    edges = {"low_usd": 3.0, "high_usd": 4.5}
+    plans.write(file, plan.model_copy(update={"forecast": plan.forecast.model_copy(update=edges)}))
+    of_offer = {
+        name: getattr(PRICE, name) for name in ("provider", "region", "node_type", "market")
+    }
+    attempt = Attempt(
+        nodes=(Node(name="a", started_at=utc_moment() - dt.timedelta(hours=1)),),
+        price_rows=(PRICE,),
+        fees=(
+            CONTROL_PLANE,
+            SYSTEM_NODE,
+            PoolFee(kind="disk", product="pd-balanced", quantity=100),
+        ),
+        data=DataMove(),
+        **of_offer,
+    )
+    launch.write(
+        here / "runs" / "ours" / "launch.json",
+        Launch(run="ours", config_hash=plan.config.config_hash(), attempts=(attempt,)),
+    )
+    hourly = PRICE.usd_per_hour + 0.1 + 0.033506 + 100 * 0.1 / 730
+    found = cloudgan_here("status", "ours", "--json").json()
+    assert found["usd"] == pytest.approx(hourly, abs=0.01)
+    assert found["usd_at_end"] - found["usd"] == pytest.approx(hourly * 540 / 3600)
+    assert found["usd_unknown"] == ["storage", "egress"]
+    said = cloudgan_here("status", "ours", "-v").stdout
+    least = f"at least {hourly:.2f} USD so far"
+    assert f"{least}, {1.15 * hourly:.2f} at the end, planned 3.00 to 4.50" in said
+    assert "unknown are storage, egress" in said
+    assert "USD: known part" in cloudgan_here("status").stdout
 
 
 @pytest.mark.parametrize(

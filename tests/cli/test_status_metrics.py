@@ -48,7 +48,7 @@ def metrics_of(monkeypatch, cloudgan_here):
 def test_a_running_run_has_its_cost_progress_and_state_in_the_format_of_prometheus(metrics_of):
     known = {"usd": 1.25, "usd_per_hour": 0.7, "done": 3, "step": 1234, "showers_per_second": 80.0}
     assert metrics_of(status_of("running", **known)) == states("running") + (
-        "# HELP cloudgan_run_usd_total USD for nodes so far, of all attempts.\n"
+        "# HELP cloudgan_run_usd_total USD so far of all that is billed, of all attempts.\n"
         "# TYPE cloudgan_run_usd_total counter\n"
         f"cloudgan_run_usd_total{LABELS}}} 1.25\n"
         "# HELP cloudgan_run_usd_per_hour USD per hour of the nodes that run now.\n"

@@ -181,6 +181,8 @@ def test_an_unknown_cost_or_metric_of_one_seed_is_not_zero():
     )
     found = SweepResult(sweep="g", runs=runs)
     assert found.table().rows[-1][4].text == "at least 0.5"
+    assert "2 runs finished, at least 0.50 USD" in found.view().line
+    assert found.as_json()["unknown_usd"] == ["egress", "all of g-seed-2"]
     assert found.table().rows[-1][5] is None
     assert found.as_json()["mean"] == {"metric": None}
     json.dumps(found.as_json(), allow_nan=False)

@@ -15,10 +15,10 @@ def test_what_carries_labels_carries_those_of_its_run(plan_of):
     assert plan.labels() == ("gan", "marie-curie", plan.expires, plan.spec_hash)
 
 
-def test_a_second_costs_what_all_nodes_cost(plan_of):
+def test_an_hour_costs_what_all_nodes_cost(plan_of):
     row = price_row(usd_per_hour=3.6)
-    assert plan_of(price=row, workers={"nodes": 4}).usd_per_second == pytest.approx(0.004)
-    assert plan_of().usd_per_second is None
+    assert plan_of(price=row, workers={"nodes": 4}).usd_per_hour == pytest.approx(14.4)
+    assert plan_of().usd_per_hour is None
 
 
 def test_a_target_is_described_without_the_address_of_its_api():

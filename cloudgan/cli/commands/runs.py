@@ -179,7 +179,12 @@ def run_metrics(found: RunStatus | RunList) -> Iterator[Metric]:
 
 _Value = tuple[str, Literal["counter", "gauge"], str, Callable[[RunStatus], float | None]]
 _VALUES: tuple[_Value, ...] = (
-    ("usd_total", "counter", "USD for nodes so far, of all attempts.", lambda one: one.usd),
+    (
+        "usd_total",
+        "counter",
+        "USD so far of all that is billed, of all attempts.",
+        lambda one: one.usd,
+    ),
     (
         "usd_per_hour",
         "gauge",

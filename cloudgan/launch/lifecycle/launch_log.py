@@ -15,9 +15,10 @@ from cloudgan.money.billing import (
     fees_beside,
     launch_ledger,
     notices_of,
-    usd_until_now,
 )
+from cloudgan.money.ledger import Ledger
 from cloudgan.schema import launch
+from cloudgan.schema.cost_report import Totals
 from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.price_row import PoolFee
@@ -214,15 +215,20 @@ class LaunchLog:
             return False
         return bool(attempts[-1].end_reason and attempts[-1].stored_gib_months is not None)
 
-    def usd(self) -> float | None:
-        """Returns the known cost until now; None: the nodes have no price.
+    def ledger(self) -> Ledger | None:
+        """Returns the usage of all attempts; None: the nodes have no price.
 
         A spot node that its cloud took early may be free: the notices are in the record, where it was fetched.
         """
         if self.plan.price is None:
             return None
         notices = notices_of(read_if_whole(self.folder.record_file))
-        return usd_until_now(launch_ledger(self.read(), None, notices))
+        return launch_ledger(self.read(), None, notices)
+
+    def spent(self) -> Totals | None:
+        """Returns the cost until now; None: the nodes have no price."""
+        ledger = self.ledger()
+        return ledger.until(utc_moment()).total() if ledger else None
 
     @staticmethod
     def _is_unknown(state: RunState, known: Attempts) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, NamedTuple
 
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError, DataError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
@@ -16,6 +18,7 @@ from cloudgan.launch.operations.run_status import (
     seconds_since,
 )
 from cloudgan.launch.plan.jobs import KINDS
+from cloudgan.schema.cost_report import Totals
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import THIS_MACHINE, Launch
 from cloudgan.schema.plan import Plan
@@ -53,12 +56,11 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
             found = record_facts(read_if_there(folder.record_file), folder.read_config())
     known = launch_log.read()
     found |= _progress(plan, beat, phase)
-    found |= {"usd": launch_log.usd(), "usd_per_hour": _usd_per_hour(plan, job, phase)}
-    if found["usd"] is not None and found["seconds_left"] and plan.usd_per_second:
-        found["usd_at_end"] = found["usd"] + found["seconds_left"] * plan.usd_per_second
+    found |= _money(launch_log, found["seconds_left"])
+    found["usd_per_hour"] = _usd_per_hour(plan, job, phase)
     cells = results.grid_status() if results and plan.config.grid else None
     started = _started(known) or found.pop("started_at", None)
-    warning = budget_warning(plan, found["usd"])
+    warning = budget_warning(plan, found.get("usd"))
     has_begun = phase != "absent" or not results or beat or found.get("step")
     never = (
         "" if has_begun else "none of its workers has started; rerun the command that started it"
@@ -108,6 +110,20 @@ def _progress(plan: Plan, beat: Heartbeat | None, phase: Phase) -> dict[str, Any
     }
     if quality := beat.quality:
         found |= {"metric_name": quality.name, "metric": quality.value, "note": str(quality)}
+    return found
+
+
+def _money(launch_log: LaunchLog, seconds_left: float | None) -> dict[str, Any]:
+    """Returns what all attempts cost until now and until their expected end, beside the plan."""
+    ledger, now = launch_log.ledger(), utc_moment()
+    if ledger is None:
+        return {}
+    spent = ledger.until(now).total()
+    found: dict[str, Any] = {"usd": spent.known_usd, "usd_unknown": spent.unknown}
+    if seconds_left:
+        end = now + timedelta(seconds=seconds_left)
+        found["usd_at_end"] = ledger.until(end).known_usd
+        found["usd_planned"] = launch_log.plan.usd
     return found
 
 
@@ -183,15 +199,16 @@ class RunWatch:
         heartbeat = self._results.heartbeat() if self._results else None
         if heartbeat is not None:
             self._advance(heartbeat)
-        warning = budget_warning(self._plan, self.usd_so_far())
+        spent = self.spent()
+        warning = budget_warning(self._plan, spent.known_usd if spent else None)
         if warning is not None and warning.share > self._warned_share:
             self._warned_share = warning.share
             self._progress.say(warning.line)
 
-    def usd_so_far(self) -> float | None:
+    def spent(self) -> Totals | None:
         """Returns the cost until now; None: no price is known, or launch.json is damaged."""
         try:
-            return self._launch_log.usd()
+            return self._launch_log.spent()
         except DataError:
             return None
 
@@ -227,8 +244,8 @@ class RunWatch:
         parts: list[str] = [heartbeat.phase] if heartbeat.phase != "training" else []
         if heartbeat.quality and heartbeat.quality.value is not None:
             parts.append(f"{heartbeat.quality.name} {heartbeat.quality.value:.4g}")
-        if (usd := self.usd_so_far()) is not None:
-            parts.append(f"{usd:.2f} USD")
+        if (spent := self.spent()) is not None:
+            parts.append(f"{spent.least}{spent.known_usd:.2f} USD")
         if heartbeat.restarts:
             parts.append(f"{counted(heartbeat.restarts, 'restart')} without a newer checkpoint")
         return "  ".join(parts)

@@ -203,19 +203,19 @@ def _size(plan: Plan) -> str:
 
 def total(plan: Plan) -> str:
     """Returns the cost of the whole job as an interval, with what is unknown."""
-    ahead, cost, price, count = plan.forecast, plan.cost, plan.price, plan.workers.nodes
+    cost, price, count = plan.cost, plan.price, plan.workers.nodes
     if plan.node_pool is not None and plan.node_pool.prepaid:
         return "unknown: the nodes were paid in advance with their reservation"
     if price is None and plan.node_pool is not None:
         return "unknown: these nodes have no known price in this region"
     if price is None:
         return "unknown: --price-as=OFFER gives the price of the nodes"
-    if ahead.low_usd is None or ahead.high_usd is None:
+    if plan.usd is None:
         rate = price.hourly_usd(count) + (cost.fees_usd_per_hour if cost else 0.0)
         most = rate * plan.limits.deadline_seconds / HOUR_SECONDS
         beside = " with all that bills by the hour" if cost and cost.fees_usd_per_hour else ""
         return f"unknown; {rate:.2f} USD/h{beside}, at most {most:.2f} USD until its deadline"
-    low, high = (cost.known_low_usd, cost.known_usd) if cost else (ahead.low_usd, ahead.high_usd)
+    low, high = plan.usd
     text = f"{usd_range(low, high)} USD"
     if cost and cost.unknown:
         text += f", plus {', '.join(cost.unknown)} (unknown)"

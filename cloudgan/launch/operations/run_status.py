@@ -20,7 +20,7 @@ from cloudgan.core.durations import format_duration, short_duration
 from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.file_lock import holder
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Cell, Number, Table
+from cloudgan.reports.table import Cell, Number, Table, usd_range
 from cloudgan.schema import coevolution, record, search
 from cloudgan.schema.coevolution import (
     CELLS,
@@ -106,9 +106,13 @@ class RunStatus(Result):
     seconds_per_unit: float | None = None
     seconds_left: float | None = Field(None, description="of a running run")
     showers_per_second: float | None = Field(None, description="while it trains")
-    usd: float | None = Field(None, description="cost until now")
+    usd: float | None = Field(None, description="known cost until now")
+    usd_unknown: tuple[str, ...] = Field((), description="what usd lacks")
     usd_per_hour: float | None = Field(None, description="of the nodes that run now")
-    usd_at_end: float | None = None
+    usd_at_end: float | None = Field(None, description="known cost, if it ends as it goes on now")
+    usd_planned: tuple[float, float] | None = Field(
+        None, description="that of its plan, low and high"
+    )
     budget: str | None = Field(None, description="warning that a large share is spent")
     deadline_seconds: int | None = None
     started_at: str | None = None
@@ -162,7 +166,14 @@ class RunStatus(Result):
             notes=tuple(self._notes()),
             warnings=tuple(warnings),
             commands=tuple(self._commands()),
-            basis=tuple(filter(None, (self.folder and f"folder {self.folder}",))),
+            basis=tuple(
+                f"{what} {known}"
+                for what, known in (
+                    ("USD: unknown are", ", ".join(self.usd_unknown)),
+                    ("folder", self.folder),
+                )
+                if known
+            ),
         )
 
     def _notes(self) -> Iterator[str]:
@@ -184,8 +195,10 @@ class RunStatus(Result):
         if self.state == "running" and any(pace):
             yield ", ".join(filter(None, pace))
         if self.usd is not None:
-            end = f", {self.usd_at_end:.2f} USD at the end" if self.usd_at_end is not None else ""
-            yield f"{_usd_text(self.usd)} USD so far{end}"
+            end = f", {self.usd_at_end:.2f} at the end" if self.usd_at_end is not None else ""
+            plan = f", planned {usd_range(*self.usd_planned)}" if self.usd_planned else ""
+            least = "at least " if self.usd_unknown else ""
+            yield f"{least}{_usd_text(self.usd)} USD so far{end}{plan}"
         if self.heartbeat and self.heartbeat.restarts:
             yield f"{counted(self.heartbeat.restarts, 'restart')} without a newer checkpoint"
         if self.grid:
@@ -241,7 +254,9 @@ class RunList(Result):
         counted = Counter(one.state for one in self.runs)
         states = ", ".join(f"{counted[state]} {state}" for state in SIGNS if counted[state])
         word = "run" if len(self.runs) == 1 else "runs"
-        return View(f"{len(self.runs)} {word}: {states}", self.table(), warnings=self.warnings)
+        is_part = any(one.usd_unknown for one in self.runs)
+        notes = ("USD: known part; `cloudgan status RUN -v` names the rest",) if is_part else ()
+        return View(f"{len(self.runs)} {word}: {states}", self.table(), notes, self.warnings)
 
 
 def _usd_text(usd: float | None) -> str:

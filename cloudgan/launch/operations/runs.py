@@ -91,7 +91,8 @@ class DownResult(Result):
     removed: tuple[str, ...] = Field(description="deleted resources")
     purged_files: int = Field(description="deleted from the store")
     store: str
-    usd: float | None = Field(description="cost of the run")
+    usd: float | None = Field(description="known cost of the run")
+    usd_unknown: tuple[str, ...] = Field((), description="what usd lacks")
 
     def view(self) -> View:
         """Returns what was deleted, and the cost."""
@@ -103,7 +104,8 @@ class DownResult(Result):
         )
         commands = []
         if self.usd is not None:
-            notes.append(f"cost about {self.usd:.2f} USD")
+            least = "at least" if self.usd_unknown else "about"
+            notes.append(f"cost {least} {self.usd:.2f} USD")
             commands.append((f"cloudgan cost {self.run}", "shows what it is made of"))
         what = f"{count} deleted" if count else "nothing to delete"
         return View(f"{self.run}: {what}", notes=tuple(notes), commands=tuple(commands), done=True)
@@ -362,8 +364,15 @@ def _down(
     if not approve_purge:
         launch_log.fetch(progress.say)
     purged = results.purge() if results and approve_purge else 0
-    usd = launch_log.usd()
-    return DownResult(run=plan.run, removed=removed, purged_files=purged, store=plan.store, usd=usd)
+    spent = launch_log.spent()
+    return DownResult(
+        run=plan.run,
+        removed=removed,
+        purged_files=purged,
+        store=plan.store,
+        usd=spent.known_usd if spent else None,
+        usd_unknown=spent.unknown if spent else (),
+    )
 
 
 def _end(
