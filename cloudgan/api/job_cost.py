@@ -14,7 +14,7 @@ from pydantic import Field
 
 from cloudgan.coevolution.run_result import read_evolution
 from cloudgan.coevolution.samples import is_grid
-from cloudgan.core.durations import HOUR_SECONDS, duration_text
+from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.operations.run_status import read_status
 from cloudgan.money.billing import LaunchCost, launch_cost
@@ -278,8 +278,8 @@ def search_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport
     # A process that was killed noted no time of the machine.
     whole = max(study.machine_seconds, math.fsum(of_trials.values()))
     time = _filled(of_trials, whole, IDLE)
-    per_hour = row.usd_per_hour if row else config.usd_per_hour
-    usd = None if per_hour is None else math.fsum(time.values()) / HOUR_SECONDS * per_hour
+    spent = math.fsum(time.values())
+    usd = row.cost_usd(spent) if row else config.usd(spent)
     price_row = row.row_id if row else config.priced_as or None
     run, states = str(folder.path), study.states()
     return trials_cost(run, name, time, states, usd=usd, price_row=price_row)

@@ -26,6 +26,8 @@ CHECKPOINT_SHARE = 0.05
 """Share of the time; the best interval costs 1 % with 10 s each and one preemption a day."""
 SPOT_SAVING = 0.1
 """Share of the price; less does not justify a run that may take longer."""
+MOST = 3
+"""A person acts on no more."""
 BATCH_GAIN = 0.1
 """Share of the throughput; runs on one machine differ by a few per cent."""
 NEW_NODE_SECONDS = Preemption().restart_seconds
@@ -56,7 +58,7 @@ def recommendations(
     other_market: PriceRow | None = None,
     nodes: int = 1,
 ) -> tuple[Recommendation, ...]:
-    """Returns what would have saved money, from the run's own record.
+    """Returns what would have saved money, from the run's own record: at most three, the largest saving first.
 
     Args:
         row: Node type it ran on or is priced as.
@@ -68,7 +70,8 @@ def recommendations(
         _checkpoint_too_often(record, items, row, nodes),
         _spot(record, items, row, other_market, nodes),
     )
-    return tuple(one for one in found if one)
+    known = sorted(filter(None, found), key=lambda one: -(one.saves_usd or 0.0))
+    return tuple(known[:MOST])
 
 
 def _input_bound(record: RunRecord) -> Recommendation | None:

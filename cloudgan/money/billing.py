@@ -344,6 +344,8 @@ def _cluster(number: int, attempt: Attempt, spans: Sequence[_Span], fees: Fees) 
             why = f"number or price of system nodes {product or 'of unknown type'} is unknown"
         is_named = bool(product) or cluster is None or fee not in (CONTROL_PLANE, SYSTEM_NODE)
         price = fees.find(fee.kind, attempt.provider, attempt.region, product or None)
+        if price and cluster is None and fee is SYSTEM_NODE:
+            price = fees.dearest(price)  # its size is known when the cluster is recorded
         line = Usage(
             item=fee.item,
             row=price if is_named and units else None,

@@ -39,12 +39,9 @@ class Fees:
         return {}
 
     @functools.cached_property
-    def most_per_hour(self) -> dict[FeeKind, float]:
-        """The highest price of each kind on any cloud, per hour."""
-        found: dict[FeeKind, float] = {}
-        for row in self.rows:
-            found[row.kind] = max(row.usd_per_hour, found.get(row.kind, 0.0))
-        return found
+    def dearest_of_any(self) -> dict[FeeKind, FeeRow]:
+        """The dearest fee of each kind on any cloud."""
+        return {row.kind: row for row in sorted(self.rows, key=lambda row: row.usd_per_hour)}
 
     def dearest(self, fee: FeeRow) -> FeeRow:
         """Returns the dearest fee of the same kind, cloud and region.

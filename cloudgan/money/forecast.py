@@ -217,31 +217,31 @@ class Priced:
         """
         if self.seconds is None:
             return None
+        return (self.high + Ledger(tuple(self._worst(self.seconds)))).known_usd
+
+    def _worst(self, seconds: float) -> Iterator[Usage]:
+        """Yields the most that what is unknown may use, and at which price."""
         fees, timeout = self.context.fees, self.context.gang_timeout_seconds
-        bound = self.row.cost_usd(timeout, self.nodes)
+        for line in self.high.lines:
+            if line.item in (Item.STARTUP, Item.STAGING) and line.usd is None:
+                yield replace(line, row=self.row, quantity=timeout * self.nodes)
         waited = self.startup.high_seconds if self.startup else 0.0
-        waited += self.seconds + 2 * timeout + self.context.keep_seconds
-        worst = bound * sum(
-            line.item in (Item.STARTUP, Item.STAGING) and line.usd is None
-            for line in self.high.lines
-        )
+        waited += seconds + 2 * timeout + self.context.keep_seconds
         for fee, price in self.fees:
             if price is None:
-                most = fees.most_per_hour.get(fee.kind, 0.0)
-                worst += self._units(fee) * waited / HOUR_SECONDS * most
-        move = self.context.data_move
-        if move.gib is not None and self.high.of(Item.TRANSFER).lines[0].usd is None:
-            is_near = move.provider == self.row.provider
-            known = (
-                one.usd
+                dearest = fees.dearest_of_any.get(fee.kind)
+                yield Usage(item=fee.item, row=dearest, quantity=waited * self._units(fee))
+        move, (transfer,) = self.context.data_move, self.high.of(Item.TRANSFER).lines
+        if transfer.usd is None and move.gib is not None:
+            near = move.provider if move.provider == self.row.provider else None
+            rows = (
+                one
                 for one in fees.rows
                 if one.kind == "egress_gib"
-                and (
-                    not is_near or (one.provider == move.provider and one.name == TO_ANOTHER_REGION)
-                )
+                and (near is None or (one.provider, one.name) == (near, TO_ANOTHER_REGION))
             )
-            worst += max(known, default=0.0) * move.gib * self.nodes
-        return self.high.known_usd + worst
+            dearest = max(rows, key=lambda one: one.usd, default=None)
+            yield replace(transfer, row=dearest, quantity=move.gib * self.nodes)
 
     @cached_property
     def cost(self) -> JobCost:

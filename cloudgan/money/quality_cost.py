@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import takewhile
 
 from cloudgan.money.fees import Fees
+from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.money.processes import NO_END, process_times
 from cloudgan.money.report import AttemptBill, processes_of_attempts, run_ledger
 from cloudgan.schema.launch import Launch
-from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.price_row import HOURLY_FEES, PriceRow
 from cloudgan.schema.quality import RunToQuality
 from cloudgan.schema.record import Line, Process, RunRecord, Stopped, Validated
 
@@ -71,17 +73,32 @@ def cost_until(
             return known(why_unknown=_AMBIGUOUS)
         bill = next((bill for bill in bills if bill.number == number), None)
         launch = launch.model_copy(update={"attempts": launch.attempts[:number]})
-    ended, after = processes[at].stopped, 0.0
+    ended = processes[at].stopped
+    ledger, _ = run_ledger(_until(processes, at, line), row=row, launch=launch, fees=fees)
     if bill:
         if bill.row is None or bill.why_unknown or ended is None:
             return known(why_unknown=bill.why_unknown or NO_END)
-        seconds = max(0.0, ended.program_seconds - line.program_seconds)
-        after = bill.row.cost_usd(seconds * bill.concurrent_nodes * bill.paid_share)
-    ledger, _ = run_ledger(_until(processes, at, line), row=row, launch=launch, fees=fees)
+        ledger = _less_the_end(ledger, bill, ended.program_seconds - line.program_seconds)
     unknown = ledger.total().unknown
     if all(one.usd is None for one in ledger.lines):
         return known(usd_unknown=unknown, why_unknown=ledger.lines[0].why)
-    return known(usd=max(0.0, ledger.known_usd - after), usd_unknown=unknown)
+    return known(usd=ledger.known_usd, usd_unknown=unknown)
+
+
+def _less_the_end(ledger: Ledger, bill: AttemptBill, seconds: float) -> Ledger:
+    """Returns the usage without the last `seconds` of an attempt's nodes and of what is billed beside them."""
+    whole = bill.up_seconds
+    after = min(whole, max(0.0, seconds) * bill.concurrent_nodes)
+
+    def is_before(usage: Usage) -> Mapping[bool, float]:
+        lasts = usage.is_node_time or usage.item in HOURLY_FEES
+        return (
+            {True: whole - after, False: after}
+            if lasts and usage.attempt == bill.number
+            else {True: 1.0}
+        )
+
+    return ledger.shares(is_before).get(True, Ledger())
 
 
 def _attempt_of(

@@ -55,6 +55,7 @@ class Item(StrEnum):
     BESIDE_NODES = "beside_nodes", "disks, addresses and data transfer of the nodes", "disk"
     DISKS = "disks", "disks of the nodes", "disk"
     ADDRESSES = "addresses", "public addresses of the nodes", "network"
+    NAT = "nat", "NAT of the network", "network"
     TRANSFER = "transfer", "data transfer", "network"
     STORAGE = "storage", "storage", "storage"
     EGRESS = "egress", "egress", "network"

@@ -205,6 +205,7 @@ FeeKind = Literal[
     "disk",
     "public_ip",
     "load_balancer",
+    "nat",
     "storage_gib_month",
     "egress_gib",
 ]
@@ -212,7 +213,7 @@ ANY_REGION = "any"
 
 
 class FeeRow(SourcedRow):
-    """A row of `fees.csv`: clusters, disks, addresses, storage, traffic; unknown fees have none."""
+    """A row of `fees.csv`: clusters, disks, addresses, storage, traffic; unknown fees have none, as `nat`."""
 
     _MONTH_HOURS: ClassVar[float] = 730.0
 
@@ -279,6 +280,7 @@ _FEE_ITEMS = {
     ("public_ip", False): Item.CLUSTER_ADDRESSES,
     ("disk", True): Item.DISKS,
     ("public_ip", True): Item.ADDRESSES,
+    ("nat", True): Item.NAT,
 }
 HOURLY_FEES = frozenset(_FEE_ITEMS.values())
 """Items that are billed beside the nodes for as long as these exist."""

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from cloudgan.core.document import Document, FiniteDocument
 from cloudgan.core.documents import check_booleans, explain, read_yaml
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
@@ -241,6 +242,11 @@ class SearchConfig(FiniteDocument):
                 " `cloudgan offers --all`, or --price-file with your own"
             )
         return self
+
+    def usd(self, seconds: float) -> float | None:
+        """Returns the price of this machine for `seconds`; None: it has none."""
+        per_hour = self.usd_per_hour
+        return None if per_hour is None else seconds / HOUR_SECONDS * per_hour
 
     @property
     def objectives(self) -> tuple[str, ...]:

@@ -93,9 +93,8 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
         ratio = max(1.0, asked.blocks / (there[1].blocks if there else 1))
     trials = max(number_of_trials(asked), len(ended))
     rounds = math.ceil((trials - len(ended)) * asked.folds / asked.blocks)
-    low = rounds * seconds / asked.folds / HOUR_SECONDS
-    hours = low, low * ratio
-    price = asked.usd_per_hour
+    low = rounds * seconds / asked.folds
+    least, most = asked.usd(low), asked.usd(low * ratio)
     return SearchForecast(
         trials=trials,
         finished=len(ended),
@@ -103,7 +102,7 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
         blocks=asked.blocks,
         trial_seconds=seconds,
         measured=measured,
-        hours=hours,
-        usd_per_hour=price,
-        usd=None if price is None else (hours[0] * price, hours[1] * price),
+        hours=(low / HOUR_SECONDS, low * ratio / HOUR_SECONDS),
+        usd_per_hour=asked.usd_per_hour,
+        usd=None if least is None or most is None else (least, most),
     )

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Iterable
 
-from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.schema.record import Epoch, Process, RunRecord, Started, Validated, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import GENERATOR_LOSS, SearchConfig
@@ -79,11 +78,4 @@ def second_objective(config: SearchConfig, run: RunRecord) -> float | None:
     seconds = spent_seconds(run)
     if seconds is None or config.second == "seconds":
         return seconds
-    return trial_usd(config, seconds)
-
-
-def trial_usd(config: SearchConfig, seconds: float) -> float | None:
-    """Returns the price of a block for `seconds`; None: the machine has no price."""
-    if config.usd_per_hour is None:
-        return None
-    return seconds / HOUR_SECONDS * config.usd_per_hour / config.blocks
+    return config.usd(seconds / config.blocks)

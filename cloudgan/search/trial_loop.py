@@ -406,12 +406,12 @@ class Here:
 
     def limit(self) -> str:
         """Returns the limit that ends the search; empty: none."""
-        hours, usd, price = self._max_hours, self._budget_usd, self._config.usd_per_hour
+        hours, most, spent = self._max_hours, self._budget_usd, self._config.usd(self._seconds)
         if hours is not None and time.monotonic() - self._began_seconds >= hours * HOUR_SECONDS:
             return f"--max-hours={hours:g}"
-        if usd is None or price is None:
+        if most is None or spent is None:
             return ""
-        return f"--budget-usd={usd:g}" if self._seconds / HOUR_SECONDS * price >= usd else ""
+        return f"--budget-usd={most:g}" if spent >= most else ""
 
 
 def train_here(

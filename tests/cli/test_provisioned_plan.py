@@ -338,11 +338,18 @@ def test_a_plan_states_what_an_abandoned_cluster_costs_per_day(desk, cloud, regi
 
 
 @pytest.mark.usefixtures("real_rules")
-def test_tpu_vms_without_public_addresses_do_not_pay_for_them(desk):
-    flags = (*GCP, "--region=us-central1", "--accelerator=v3-8", "--max-steps=10")
-    for more, kinds in (((), ["public_ip"]), (("--internal-ips",), [])):
-        pool = desk.plan(*flags, *more)["node_pool"]
-        assert [fee["kind"] for fee in pool["fees"]] == kinds
+@pytest.mark.parametrize("nodes", [("--accelerator=v3-8", "--max-steps=10"), T4])
+def test_nodes_without_public_addresses_pay_for_none_and_their_nat_is_unknown(desk, nodes):
+    flags = (*GCP, "--region=us-central1", "--market=on_demand", "--budget-usd=50", *nodes)
+    for more, kinds in (((), {"public_ip"}), (("--internal-ips",), {"nat"})):
+        plan = desk.plan(*flags, *more)
+        found = {fee["kind"] for fee in plan["node_pool"]["fees"]}
+        assert found - {"disk"} == kinds
+        is_named = "NAT of the network" in plan["cost"]["unknown"]
+        assert is_named == ("nat" in kinds)
+        assert is_named == any(
+            "does not count NAT of the network" in one for one in plan["warnings"]
+        )
 
 
 @pytest.mark.usefixtures("real_rules")

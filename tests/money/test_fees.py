@@ -2,7 +2,6 @@
 
 import csv
 import re
-from typing import get_args
 
 import pytest
 
@@ -11,7 +10,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.table import read_keyed
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees, load_fees
-from cloudgan.schema.price_row import FeeKind, FeeRow
+from cloudgan.schema.price_row import FeeRow
 
 GOOD = {
     "provider": "gcp",
@@ -77,7 +76,7 @@ def test_an_invalid_or_duplicate_fee_is_reported_with_file_and_line(tmp_path, wr
 
 
 def test_every_fee_has_its_unit_a_place_to_look_it_up_and_the_right_size(shipped):
-    assert {row.kind for row in shipped.rows} == set(get_args(FeeKind)) == set(UNITS)
+    assert {row.kind for row in shipped.rows} == set(UNITS)
     sizes = {"hour": (0.001, 1), "gib_month": (0.01, 0.3), "gib": (0.005, 0.3)}
     for row in shipped.rows:
         assert row.unit == UNITS[row.kind], row.row_id
@@ -88,7 +87,7 @@ def test_every_fee_has_its_unit_a_place_to_look_it_up_and_the_right_size(shipped
 
 
 @pytest.mark.parametrize("provider", ["gcp", "aws", "azure"])
-@pytest.mark.parametrize("kind", get_args(FeeKind))
+@pytest.mark.parametrize("kind", [*UNITS])
 def test_every_cloud_of_the_catalogue_has_every_kind(shipped, provider, kind):
     assert provider in {row.provider for row in load_catalog().rows}
     needs_none = (kind == "load_balancer" and provider != "azure") or (  # created by AKS only

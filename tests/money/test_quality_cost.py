@@ -3,8 +3,10 @@
 import pytest
 
 import records
+from cloudgan.money.fees import load_fees
 from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.money.report import cost_report
+from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.quality import RunToQuality
 from cloudgan.schema.record import RunRecord
 from records import resumed
@@ -58,6 +60,24 @@ def test_nodes_cost_what_they_cost_less_their_time_after():
     found = until(TWICE, 20, first, second)
     assert found.usd == pytest.approx(whole.known_usd - ROW.cost_usd(2 * (40 - 18)))
     assert "storage" in " ".join(found.usd_unknown)
+
+
+def test_disks_and_addresses_of_the_time_after_do_not_count_either():
+    """30 of 100 s come after: 70 % of the node, of its disk of 100 GiB and of its address."""
+    record = RunRecord(
+        lines=(started(), epoch(0, 20, first=True), validated(10, 60), stopped(10, 90))
+    )
+    fees = (PoolFee(kind="disk", product="pd-balanced", quantity=100), PoolFee(kind="public_ip"))
+    found = cost_until(
+        RunToQuality(run="gan", seed=None, outcome="met", detail=""),
+        record,
+        end_of_step(record, 10),
+        row=None,
+        launch=launch_of(attempt((0, 100), fees=fees, stored_gib_months=0, egress_gib=0)),
+        fees=load_fees(),
+    )
+    hourly = ROW.usd_per_hour + 100 * 0.1 / 730 + 0.005
+    assert found.usd == pytest.approx(hourly * 70 / 3600)
 
 
 def test_attempts_after_the_goal_do_not_count():

@@ -32,16 +32,18 @@ from cloudgan.launch.operations.inventory import (
 from cloudgan.launch.operations.targets import account_target, known_stores
 from cloudgan.money.catalog import Catalog, load_catalog
 from cloudgan.money.fees import Fees, load_fees
+from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Number, Table, usd_text
 from cloudgan.schema.cost_report import Totals
+from cloudgan.schema.item import Item
 from cloudgan.schema.options.runs import DoctorOptions
 from cloudgan.schema.options.shared import RunLocator
-from cloudgan.schema.price_row import FeeKind
+from cloudgan.schema.price_row import FeeKind, FeeRow, PriceRow
 from cloudgan.schema.resource import Resource
 
 _SURVEY_SECONDS = 600.0
-_HOURS: Final = 24.0
+_DAY_SECONDS: Final = 86_400.0
 _BY_THE_HOUR: Final[tuple[FeeKind, ...]] = ("control_plane", "system_node", "public_ip")
 _MARKS = {"expected": True, "orphaned": False, "deleting": False, "unknown": None}
 _STATES = {"expected": "needed", "deleting": "in deletion"}
@@ -362,32 +364,30 @@ class DailyCostModel:
         """
         if resource.is_free:
             return 0.0
-        region = region_of(provider, resource.region)
-        parts: list[float | None] = []
+        region, lines = region_of(provider, resource.region), []
         if (
             resource.fee and resource.fee != resource.node_type
         ):  # a fee per node is included in the node
-            parts.append(self._fee(provider, region, resource.fee))
+            fee = self._fee(provider, region, resource.fee)
+            lines.append(Usage(item=Item.CLUSTER, row=fee, quantity=_DAY_SECONDS))
         if resource.nodes:
-            one = self._node(provider, region, resource)
-            parts.append(None if one is None else one * resource.nodes)
-        known = [part for part in parts if part is not None]
-        return _HOURS * math.fsum(known) if len(known) == len(parts) else None
+            node = self._node(provider, region, resource)
+            lines.append(Usage(item=Item.NODES, row=node, quantity=_DAY_SECONDS * resource.nodes))
+        found = Ledger(tuple(lines)).total()
+        return None if found.unknown else found.known_usd
 
     def usd_per_month(self, provider: str, region: str, size_bytes: int) -> float | None:
         """Returns the storage cost per month in USD; None: unknown."""
         fee = self.fees.find("storage_gib_month", provider, region)
-        return size_bytes / 2**30 * fee.usd if fee else (0.0 if size_bytes == 0 else None)
+        stored = Usage(item=Item.STORAGE, row=fee, quantity=size_bytes / 2**30)
+        return stored.usd if size_bytes else 0.0
 
-    def _fee(self, provider: str, region: str, name: str) -> float | None:
-        for kind in _BY_THE_HOUR:
-            found = self.fees.find(kind, provider, region, name)
-            if found:
-                return found.usd
-        return None
+    def _fee(self, provider: str, region: str, name: str) -> FeeRow | None:
+        found = (self.fees.find(kind, provider, region, name) for kind in _BY_THE_HOUR)
+        return next(filter(None, found), None)
 
-    def _node(self, provider: str, region: str, resource: Resource) -> float | None:
-        """Hourly price of one node; a missing market counts as on demand."""
+    def _node(self, provider: str, region: str, resource: Resource) -> PriceRow | FeeRow | None:
+        """Price of one node; a missing market counts as on demand."""
         for row in self.catalog.rows:
             if (
                 row.node_type == resource.node_type
@@ -395,7 +395,7 @@ class DailyCostModel:
                 and row.market == (resource.market or "on_demand")
                 and row.snapshot == "current"
             ):
-                return row.usd_per_hour
+                return row
         return self._fee(provider, region, resource.node_type) if resource.node_type else None
 
 

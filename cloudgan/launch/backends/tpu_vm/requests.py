@@ -147,7 +147,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         engine=ENGINE,
         runtime=found.image,
         hosts=found.hosts,
-        fees=() if wanted.internal_ips else (address,),
+        fees=(network.NAT if wanted.internal_ips else address,),
         replacement=found.replacement,
         notes=(*slice_notes(found), *reserved),
     )

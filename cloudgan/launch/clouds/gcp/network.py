@@ -23,6 +23,7 @@ from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.machines import machine
 from cloudgan.launch.clouds.planner import pool_of, reservation_parts
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, NodePool, Plan, Target
+from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.resource import Finding
 
 DEFAULT: Final = "default"
@@ -30,6 +31,10 @@ NO_ADDRESSES: Final = (
     "nodes without public addresses need Cloud NAT in their network for public images, and Private Google"
     " Access in their subnet for the bucket"
 )
+
+NAT: Final = PoolFee(kind="nat", product="traffic through Cloud NAT")
+"""0.0014 USD per node and hour, and 0.045 per GiB both ways, which no program here counts, so its cost is unknown
+(https://cloud.google.com/nat/pricing, read 2026-11-30). Traffic to Google's services does not pass it."""
 
 
 def is_internal(target: Target) -> bool:

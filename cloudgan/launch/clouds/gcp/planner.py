@@ -150,7 +150,7 @@ def _fees(found: Machine, *, internal_ips: bool) -> tuple[PoolFee, ...]:
         PoolFee(kind="disk", product=SYSTEM_DISK, quantity=SYSTEM_DISK_GIB, per_node=False),
     )
     if internal_ips:
-        return disks
+        return (*disks, network.NAT)
     return (*disks, PoolFee(kind="public_ip"), PoolFee(kind="public_ip", per_node=False))
 
 
