@@ -19,7 +19,8 @@ An epoch of S steps on n accelerators, with n0 the smallest measured number, tak
 
 The medians were set with the runs of arXiv:2111.04628 on Google Cloud (doi
 10.1051/epjconf/202125102073); half-t priors after Gelman, Bayesian Analysis 1 (2006) 515, doi
-10.1214/06-BA117A. A grid needs neither sampling nor NumPy: the same points give the same interval.
+10.1214/06-BA117A. A grid needs no sampling, and its digits depend on no processor: the same points give
+the same interval. Plain Python, because the import of NumPy takes ten times as long as a grid.
 """
 
 from __future__ import annotations
@@ -109,12 +110,6 @@ class Normal(NamedTuple):
     sd: float
 
 
-def _below(x: float, parts: Iterable[Normal]) -> float:
-    """Returns the weight of the parts below `x`."""
-    erfc = math.erfc
-    return sum([w * erfc((mean - x) * _ROOT_HALF / sd) for w, mean, sd in parts]) / 2
-
-
 @dataclass(frozen=True)
 class Predictive:
     """Distribution of the seconds of one run; with a feed, the time to read the showers, the longer of both."""
@@ -131,35 +126,77 @@ class Predictive:
             healthy: Only runs that are not slow.
         """
         parts = self.normals if self.feed is None else (*self.normals, self.feed)
-        low = min(part.mean - 9 * part.sd for part in parts)
-        high = max(part.mean + 9 * part.sd for part in parts)
-        high += 0 if healthy else max(factor for factor, _ in self.slow.factors)
-        below = self._healthy if healthy else self._any
+        low = min([part.mean - 9 * part.sd for part in parts])
+        high = max([part.mean + 9 * part.sd for part in parts])
+        kinds = [(1.0, 0.0)]  # of runs: their share, and how much slower they are
+        if not healthy:
+            share = self.slow.share
+            kinds = [(1 - share, 0.0), *[(share * one, by) for by, one in self.slow.factors]]
+            high += max(kinds, key=operator.itemgetter(1))[1]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if below(middle) < probability else (low, middle)
+            is_below = self._below(middle, kinds) < probability
+            low, high = (middle, high) if is_below else (low, middle)
         return math.exp((low + high) / 2)
 
     def computing_seconds(self) -> float:
         """Returns the mean time of computing in a healthy run (geometric)."""
-        return math.exp(math.fsum(part.weight * part.mean for part in self.normals))
+        return math.exp(math.fsum([part.weight * part.mean for part in self.normals]))
 
-    def _healthy(self, x: float) -> float:
-        computed = _below(x, self.normals)
-        return computed if self.feed is None else computed * _below(x, (self.feed,))
+    def _below(self, x: float, kinds: Iterable[tuple[float, float]]) -> float:
+        """Returns the probability that a run takes less than exp(x) seconds."""
+        erfc, total = math.erfc, 0.0
+        for share, by in kinds:
+            at, below = x - by, 0.0
+            for weight, mean, sd in self.normals:
+                below += weight * erfc((mean - at) * _ROOT_HALF / sd)
+            if self.feed is not None:
+                below *= erfc((self.feed.mean - at) * _ROOT_HALF / self.feed.sd) / 2
+            total += share * below / 2
+        return total
 
-    def _any(self, x: float) -> float:
-        slow = math.fsum(weight * self._healthy(x - by) for by, weight in self.slow.factors)
-        return (1 - self.slow.share) * self._healthy(x) + self.slow.share * slow
+
+def repeats(seconds: Sequence[float]) -> tuple[Normal, ...]:
+    """Returns the distribution of the logarithm of one more healthy run of a size, from runs of it.
+
+    Growth and fixed steps have no effect: of the posterior, the noise remains. The runs count as one.
+    """
+    logs = list(map(math.log, seconds))
+    mean = math.fsum(logs) / len(logs)
+    squares = math.fsum([(one - mean) ** 2 for one in logs]) / len(logs)
+    noises = _noises(NOISE_MEDIAN)
+    weights = [
+        math.exp(-(z**2) / 2 - squares / noise**2 / 2)
+        for z, noise in zip(_NOISE_SDS, noises, strict=True)
+    ]
+    total = math.fsum(weights)
+    return _large(
+        [
+            Normal(weight / total, mean, noise * math.sqrt(2))  # of the new run and of the mean
+            for weight, noise in zip(weights, noises, strict=True)
+        ]
+    )
+
+
+def _noises(median: float) -> list[float]:
+    return [median * math.exp(NOISE_LOG_SD * z) for z in _NOISE_SDS]
+
+
+def _large(parts: Iterable[Normal]) -> tuple[Normal, ...]:
+    """Returns the parts that are not small; they share the weight of the others."""
+    large = [part for part in parts if part.weight > _SMALL_PART]
+    kept = math.fsum([part.weight for part in large])
+    return tuple([part._replace(weight=part.weight / kept) for part in large])
 
 
 class _Node(NamedTuple):
-    """Growth b, fixed steps c, mean of log a, and the weight with each noise."""
+    """Growth b, fixed steps c, mean of log a, the weight with each noise, and their sum."""
 
     growth: float
     fixed: float
     log_step: float
-    weights: tuple[float, ...]
+    weights: list[float]
+    share: float
 
 
 class _Axis(NamedTuple):
@@ -187,11 +224,6 @@ class _Axis(NamedTuple):
         return _Axis(self.scale, max(self.low, low), min(self.high, high))
 
 
-def _factor(growth: float, doublings: float) -> float:
-    """Returns the time of a step in steps of the smallest size."""
-    return max(_LEAST_FACTOR, 1 + growth * doublings)
-
-
 class Posterior:
     """Posterior of a, b, c and the noise.
 
@@ -216,36 +248,32 @@ class Posterior:
     ) -> None:
         self._points = sorted(points)
         self.smallest, self.largest = self._points[0].n, self._points[-1].n
-        self._noises = [noise_median * math.exp(NOISE_LOG_SD * z) for z in _NOISE_SDS]
-        self._weight = math.fsum(point.weight for point in self._points)
-        self._weights = [point.weight for point in self._points]
+        self._noises = _noises(noise_median)
+        self._weight = math.fsum([point.weight for point in self._points])
         self._doublings = [math.log2(point.n / self.smallest) for point in self._points]
-        # Of the logarithm of a node's weight, by noise: the prior, and what divides the squares.
-        self._by_noise = [
-            (z**2 / 2, noise**2, (self._weight - 1) * math.log(noise))
-            for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
-        ]
         most_fixed = _MOST_FIXED * self._points[0].steps / fixed_scale
         growths = _Axis(GROWTH_SCALE, 0.0, math.log1p(_MOST_GROWTH / GROWTH_SCALE))
         fixed = _Axis(fixed_scale, 0.0, math.log1p(most_fixed))
         for temperature in _TEMPERATURES:
             nodes = self._nodes(growths, fixed, temperature)
-            kept = [node for node in nodes if sum(node.weights) > _OUTSIDE]
+            kept = [node for node in nodes if node.share > _OUTSIDE]
             growths = growths.around([node.growth for node in kept])
             fixed = fixed.around([node.fixed for node in kept])
-        total = math.fsum([math.fsum(node.weights) for node in nodes])
+        total = math.fsum([node.share for node in nodes])
         self._grid = [
-            node._replace(weights=tuple([one / total for one in node.weights]))
+            node._replace(weights=[one / total for one in node.weights], share=node.share / total)
             for node in nodes
-            if sum(node.weights) > _NEGLIGIBLE
+            if node.share > _NEGLIGIBLE
         ]
-        shares = [(math.fsum(node.weights), node) for node in self._grid]
-        self.step_seconds = math.exp(math.fsum([share * node.log_step for share, node in shares]))
-        self.growth = math.fsum([share * node.growth for share, node in shares])
-        self.fixed_steps = math.fsum([share * node.fixed for share, node in shares])
+        self.step_seconds = math.exp(self._mean([node.log_step for node in self._grid]))
+        self.growth = self._mean([node.growth for node in self._grid])
+        self.fixed_steps = self._mean([node.fixed for node in self._grid])
         self.noise = math.fsum(
-            math.fsum(map(operator.mul, node.weights, self._noises)) for node in self._grid
+            [math.fsum(map(operator.mul, node.weights, self._noises)) for node in self._grid]
         )
+
+    def _mean(self, values: Iterable[float]) -> float:
+        return math.fsum([node.share * one for node, one in zip(self._grid, values, strict=True)])
 
     def normals(self, n: int, steps: float, misfit: float = 0.0) -> tuple[Normal, ...]:
         """Returns the distribution of the logarithm of the seconds of a healthy run.
@@ -259,7 +287,8 @@ class Posterior:
         form = min(_MOST_FORM, math.hypot(form, misfit * (1 + beyond)))
         doublings = math.log2(n / self.smallest)
         means = [
-            node.log_step + math.log(steps * _factor(node.growth, doublings) + node.fixed)
+            node.log_step
+            + math.log(steps * max(_LEAST_FACTOR, 1 + node.growth * doublings) + node.fixed)
             for node in self._grid
         ]
         low, width = min(means), max(max(means) - min(means), _NEGLIGIBLE) / _BINS
@@ -268,17 +297,16 @@ class Posterior:
             row = sums[int((mean - low) / width)]
             for place, weight in enumerate(node.weights):
                 row[place] += weight
-            row[-1] += mean * sum(node.weights)
+            row[-1] += mean * node.share
         run_and_step = math.sqrt(1 + 1 / self._weight)  # of a new run and of a
-        parts = [
-            Normal(weight, row[-1] / total, math.hypot(noise * run_and_step, form))
-            for row in sums
-            if (total := math.fsum(row[:-1])) > _SMALL_PART
-            for weight, noise in zip(row, self._noises, strict=False)
-            if weight > _SMALL_PART
-        ]
-        kept = math.fsum(part.weight for part in parts)
-        return tuple(part._replace(weight=part.weight / kept) for part in parts)
+        return _large(
+            [
+                Normal(weight, row[-1] / total, math.hypot(noise * run_and_step, form))
+                for row in sums
+                if (total := math.fsum(row[:-1])) > _SMALL_PART
+                for weight, noise in zip(row, self._noises, strict=False)
+            ]
+        )
 
     def fixed_steps_quantile(self, probability: float) -> float:
         """Returns the value that c stays below with a probability, in steps of the smallest size.
@@ -287,7 +315,7 @@ class Posterior:
         """
         masses: dict[float, float] = {}
         for node in self._grid:
-            masses[node.fixed] = masses.get(node.fixed, 0.0) + math.fsum(node.weights)
+            masses[node.fixed] = masses.get(node.fixed, 0.0) + node.share
         total, below = math.fsum(masses.values()), 0.0
         earlier: tuple[float, float] | None = None
         for fixed, mass in sorted(masses.items()):
@@ -303,46 +331,48 @@ class Posterior:
     def seconds(self, n: int, steps: float) -> float:
         """Returns the posterior mean of the time of a healthy run (geometric)."""
         normals = self.normals(n, steps)
-        return math.exp(math.fsum(one.weight * one.mean for one in normals))
+        return math.exp(math.fsum([one.weight * one.mean for one in normals]))
 
     def _nodes(self, growths: _Axis, fixed: _Axis, temperature: float) -> list[_Node]:
         """Returns all nodes; the greatest sum of weights is 1."""
+        # Of the logarithm of a weight, by noise: the prior, and what divides the squares.
+        by_noise = [
+            (z**2 / 2, noise**2, (self._weight - 1) * math.log(noise))
+            for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
+        ]
+        log, fsum, places = math.log, math.fsum, fixed.values()
         found = []
-        steps_and_masses = fixed.values()
         for growth, growth_mass in growths.values():
             points = [
-                (seconds, steps * _factor(growth, doublings))
-                for (_, seconds, steps, _), doublings in zip(
-                    self._points, self._doublings, strict=True
-                )
+                (one.seconds, one.steps * max(_LEAST_FACTOR, 1 + growth * doublings), one.weight)
+                for one, doublings in zip(self._points, self._doublings, strict=True)
             ]
-            for steps, steps_mass in steps_and_masses:
-                mass = math.log(growth_mass * steps_mass)
-                found.append(self._node(growth, points, steps, mass, temperature))
-        top = max([max(node.weights) for node in found])
-        weights = [[math.exp(one - top) for one in node.weights] for node in found]
-        largest = max(map(sum, weights))
-        return [
-            _Node(growth, steps, log_step, tuple([one / largest for one in ones]))
-            for (growth, steps, log_step, _), ones in zip(found, weights, strict=True)
-        ]
+            for steps, steps_mass in places:
+                mass = log(growth_mass * steps_mass)
+                # Loops without a function per point: a grid has 225 nodes, and four grids are made.
+                terms, squares, weights = [], [], []
+                for seconds, its, weight in points:
+                    terms.append(weight * log(seconds / (its + steps)))
+                log_step = fsum(terms) / self._weight
+                for seconds, its, weight in points:
+                    squares.append(weight * (log(seconds / (its + steps)) - log_step) ** 2)
+                square = fsum(squares)
+                for prior, variance, scale in by_noise:
+                    weights.append((mass - prior - square / variance / 2 - scale) / temperature)
+                found.append(_Node(growth, steps, log_step, weights, 0.0))
+        return _normalized(found)
 
-    def _node(
-        self,
-        growth: float,
-        points: list[tuple[float, float]],
-        fixed: float,
-        log_mass: float,
-        temperature: float,
-    ) -> _Node:
-        """Returns a node whose weights are logarithms; points are seconds and steps without the fixed ones."""
-        rest = [math.log(seconds / (steps + fixed)) for seconds, steps in points]
-        log_step = math.fsum(map(operator.mul, self._weights, rest)) / self._weight
-        squares = math.fsum(
-            [w * (x - log_step) ** 2 for w, x in zip(self._weights, rest, strict=True)]
-        )
-        weights = [
-            (log_mass - prior - squares / variance / 2 - scale) / temperature
-            for prior, variance, scale in self._by_noise
-        ]
-        return _Node(growth, fixed, log_step, tuple(weights))
+
+def _normalized(nodes: list[_Node]) -> list[_Node]:
+    """Returns nodes whose weights were logarithms; the greatest sum of weights is 1."""
+    top = max([max(node.weights) for node in nodes])
+    for node in nodes:
+        for place, one in enumerate(node.weights):
+            node.weights[place] = math.exp(one - top)
+    largest = max([sum(node.weights) for node in nodes])
+    found = []
+    for node in nodes:
+        for place, one in enumerate(node.weights):
+            node.weights[place] = one / largest
+        found.append(node._replace(share=math.fsum(node.weights)))
+    return found

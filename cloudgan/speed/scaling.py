@@ -33,6 +33,7 @@ from cloudgan.speed.posterior import (
     Posterior,
     Predictive,
     SlowRuns,
+    repeats,
 )
 
 MODEL: Final = "T = a [S (1 + b log2(n/n0)) + c], S steps per epoch"
@@ -325,10 +326,8 @@ def repeat_distribution(seconds: Sequence[float]) -> Predictive:
     """
     fastest = min(seconds)
     healthy = [one for one in seconds if one <= SLOW_FROM * fastest]
-    points = [Point(1, one, 1.0, 1 / len(healthy)) for one in healthy]
     ratios = sorted(one / fastest for one in seconds if one not in healthy)
-    # The steps are 1 and equal: growth and fixed steps have no effect, the noise remains.
-    normals, slow = Posterior(points).normals(1, 1.0), SlowRuns.after(len(healthy) - 1, ratios)
+    normals, slow = repeats(healthy), SlowRuns.after(len(healthy) - 1, ratios)
     if len(seconds) > 1:
         return Predictive(normals, slow)
     faster = (
