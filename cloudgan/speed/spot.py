@@ -140,7 +140,11 @@ def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
 
     If preemptions are more frequent than two checkpoints, returns the mean time between them.
     """
-    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
+    return _interval(preemption.mean_seconds(nodes), preemption.checkpoint_seconds)
+
+
+def _interval(mean: float, delta: float) -> float:
+    """Returns `checkpoint_interval` for a mean time between preemptions and the time of a checkpoint."""
     if math.isinf(mean):
         return math.inf
     if delta >= 2 * mean:
@@ -157,10 +161,15 @@ def expected_seconds(work_seconds: float, preemption: Preemption, nodes: int) ->
 
     inf if it would practically never end.
     """
-    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
+    return _expected(work_seconds, preemption, preemption.mean_seconds(nodes))
+
+
+def _expected(work_seconds: float, preemption: Preemption, mean: float) -> float:
+    """Returns `expected_seconds` for a mean time between preemptions of any of the nodes."""
+    delta = preemption.checkpoint_seconds
     if math.isinf(mean) or work_seconds == 0:
         return work_seconds
-    interval = min(checkpoint_interval(preemption, nodes), work_seconds)
+    interval = min(_interval(mean, delta), work_seconds)
     # A job that ends before its first checkpoint saves its result too.
     try:
         again = math.exp(preemption.restart_seconds / mean)
@@ -183,17 +192,14 @@ def break_even(
     Returns:
         Preemptions per node and hour; 0 if spot is not cheaper without any preemption.
     """
-
-    def dearer(rate: float) -> bool:
-        at_rate = preemption._replace(per_node_hour=rate)
-        return expected_seconds(work_seconds, at_rate, nodes) * price_ratio > work_seconds
-
     low, high = _NEVER, _MOST_PER_HOUR
-    if price_ratio >= 1 or dearer(low):
+    most = work_seconds / price_ratio
+    if price_ratio >= 1 or _expected(work_seconds, preemption, HOUR_SECONDS / (low * nodes)) > most:
         return 0.0
     for _ in range(60):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if dearer(middle) else (middle, high)
+        rate = math.sqrt(low * high)
+        is_dearer = _expected(work_seconds, preemption, HOUR_SECONDS / (rate * nodes)) > most
+        low, high = (low, rate) if is_dearer else (rate, high)
     return low
 
 
