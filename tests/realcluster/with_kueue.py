@@ -21,8 +21,11 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 
 
 @contextlib.contextmanager
-def kueue(cluster):
-    """Runs Kueue until the context ends; its ClusterQueues can be created as soon as this returns."""
+def kueue(cluster, **settings):
+    """Runs Kueue until the context ends; its ClusterQueues can be created as soon as this returns.
+
+    `settings` are those of its Configuration.
+    """
     program, port = Path(built("kueue")), free_pair(set())
     root = cluster.root / "kueue"
     certificates = root / "certificates"
@@ -36,7 +39,7 @@ def kueue(cluster):
         "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
         "integrations": {"frameworks": ["batch/job", "pod"]},
-    }
+    } | settings
     (root / "config.yaml").write_text(json.dumps(config))
     words = [*WITH_TESTS, str(program), f"--config={root / 'config.yaml'}"]
     words += [f"--kubeconfig={cluster.kubeconfig(root / 'kubeconfig')}"]

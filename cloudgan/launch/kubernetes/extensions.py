@@ -29,7 +29,7 @@ Object = Mapping[str, Any]
 KUEUE: Final = "kueue.x-k8s.io"
 JOB_LABEL: Final = f"{KUEUE}/job-uid"
 """Of a Workload."""
-_QUEUE_LABEL: Final = f"{KUEUE}/queue-name"
+QUEUE_LABEL: Final = f"{KUEUE}/queue-name"
 _TIME_LABEL: Final = f"{KUEUE}/max-exec-time-seconds"
 """Ends a Job after so many seconds in all; its own deadline starts again each time that Kueue resumes it."""
 
@@ -37,14 +37,15 @@ _TIME_LABEL: Final = f"{KUEUE}/max-exec-time-seconds"
 def queue_labels(plan: Plan) -> dict[str, str]:
     """Returns the labels with which Kueue takes a Job; none without --queue."""
     queue, seconds = plan.target.queue, plan.limits.deadline_seconds
-    return {_QUEUE_LABEL: queue, _TIME_LABEL: str(seconds)} if queue else {}
+    return {QUEUE_LABEL: queue, _TIME_LABEL: str(seconds)} if queue else {}
 
 
 def in_queue(found: RunState, job: Object, workload: Object | None) -> RunState:
     """Returns the state of a run whose Job is suspended; no `workload`: Kueue made none yet, or it is unknown."""
-    queue = (job["metadata"].get("labels") or {}).get(_QUEUE_LABEL)
+    queue = (job["metadata"].get("labels") or {}).get(QUEUE_LABEL)
     if queue is None:
-        return replace(found, reason="the Job of this run was suspended with another program")
+        why = "the Job of this run was suspended with another program; Kueue starts none without --queue"
+        return replace(found, reason=why)
     why = f"waits in queue {queue} until Kueue admits it"
     conditions = conditions_of(workload)
     if workload and workload["spec"].get("active") is False:

@@ -108,6 +108,9 @@ def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     policy, service, body = (_of_port_probe(kind, plan) for kind in kinds)
     if workers.has_gpus:
         body = merge_overlay(body, load_manifest("overlays/accelerator"))
+    if plan.target.queue:
+        body = merge_overlay(body, load_manifest("overlays/queue"))
+    body["metadata"]["labels"] |= queue_labels(plan)
     # Ends the pods of a launcher that died; a live one stops waiting earlier.
     body["spec"]["activeDeadlineSeconds"] = round(plan.limits.gang_timeout_seconds) + 60
     pod = body["spec"]["template"]["spec"]

@@ -123,4 +123,5 @@ def test_a_suspended_run_has_the_words_of_its_queue(made, phase, reason, cause):
 
 def test_a_run_that_somebody_suspended_has_no_queue():
     job = {"metadata": {}, "spec": {"suspend": True}}
-    assert "was suspended with another program" in in_queue(RunState("waiting"), job, None).reason
+    why = in_queue(RunState("waiting"), job, None).reason
+    assert "was suspended with another program; Kueue starts none without --queue" in why

@@ -27,7 +27,7 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.labels import RUN
 from cloudgan.launch.kubernetes.api import ClusterApi
-from cloudgan.launch.kubernetes.extensions import CILIUM, KUEUE, conditions_of
+from cloudgan.launch.kubernetes.extensions import CILIUM, KUEUE, QUEUE_LABEL, conditions_of
 from cloudgan.launch.kubernetes.job_state import index_of
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.launch import Node
@@ -307,12 +307,18 @@ def wait_for_port_probe(api: ClusterApi, pods: str, step: Step, plan: Plan) -> N
     """Returns when the pods of the probe found that the policy is enforced.
 
     Raises:
-        OpenPortsError: The policy is not enforced, or there is no result within the gang timeout.
+        OpenPortsError: The policy is not enforced, or there is no result within the gang timeout, which
+            begins when Kueue has admitted the probe, or nothing starts without a queue.
     """
-    job = step.path.rpartition("/")[2]
+    job, said = step.path.rpartition("/")[2], ""
     deadline = monotonic_seconds() + plan.limits.gang_timeout_seconds
     while True:
         found = api.list(pods, f"batch.kubernetes.io/job-name={job}")["items"]
+        if not found and (queue := _queue_of_suspended(api, step.path)):
+            deadline = monotonic_seconds() + plan.limits.gang_timeout_seconds
+            if queue != said:
+                api.say(f"Job {job} waits in queue {queue} until Kueue admits it")
+                said = queue
         codes = {index_of(pod): _exit_code(pod) for pod in found}
         if codes.get(_OUTSIDE) == _ENFORCED:
             return
@@ -331,6 +337,26 @@ def wait_for_port_probe(api: ClusterApi, pods: str, step: Step, plan: Plan) -> N
                 f" started; rerun the command. {_ALLOW}"
             )
         time.sleep(_POLL_SECONDS)
+
+
+def _queue_of_suspended(api: ClusterApi, path: str) -> str | None:
+    """Returns the queue of Kueue in which a Job waits; None: it is not suspended.
+
+    Kueue suspends every Job of a namespace where its administrator says so (manageJobsWithoutQueueName), and never
+    starts one without a queue
+    (https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/manage_jobs_without_queue_name/, read 2026-11-30).
+    """
+    job = api.get(path)
+    if job is None or not job["spec"].get("suspend"):
+        return None
+    queue: str | None = (job["metadata"].get("labels") or {}).get(QUEUE_LABEL)
+    if queue is None:
+        raise OpenPortsError(
+            f"Job {job['metadata']['name']}, which tests whether this cluster enforces NetworkPolicy, was suspended:"
+            f" Kueue starts no Job of namespace {job['metadata']['namespace']} without a queue. Nothing was started;"
+            " pass --queue=NAME"
+        )
+    return queue
 
 
 def _exit_code(pod: dict[str, Any]) -> int | None:

@@ -6,12 +6,13 @@ What is played is what Kueue 0.17 was seen to do here, in its words; the same te
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections import Counter
 
 from emulators.kubernetes import Cluster
-from emulators.kubernetes.objects import Resource, condition, set_condition
+from emulators.kubernetes.objects import Resource, condition, parse_quantity, set_condition
 from launch.backends.kubernetes.lab import IMAGE, NAMESPACE
 
 GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
@@ -40,10 +41,10 @@ def other_job(name, *, cpus=1, priority=None, image=IMAGE):
 
 
 @contextlib.contextmanager
-def queue(cluster):
-    """Runs Kueue with one queue of two processors."""
+def queue(cluster, **settings):
+    """Runs Kueue with one queue of two processors; only the real one reads `settings`."""
     played = isinstance(cluster, Cluster)
-    with _played(cluster) if played else _real(cluster):
+    with _played(cluster) if played else _real(cluster, settings):
         local = {
             "metadata": {"name": QUEUE, "namespace": NAMESPACE},
             "spec": {"clusterQueue": "lab"},
@@ -53,7 +54,7 @@ def queue(cluster):
 
 
 @contextlib.contextmanager
-def _real(cluster):
+def _real(cluster, settings):
     from realcluster.with_kueue import kueue
 
     quotas = [("cpu", str(CPUS)), ("memory", "64Gi")]
@@ -61,7 +62,7 @@ def _real(cluster):
     group = {"coveredResources": ["cpu", "memory"], "flavors": [flavor]}
     spec = {"namespaceSelector": {}, "resourceGroups": [group]}
     spec["preemption"] = {"withinClusterQueue": "LowerPriority"}
-    with kueue(cluster):
+    with kueue(cluster, **settings):
         for plural, kind, fields in (
             ("clusterqueues", "ClusterQueue", {"spec": spec}),
             ("workloadpriorityclasses", "WorkloadPriorityClass", {"value": 1000}),
@@ -119,7 +120,8 @@ def _sync(store, spent):
     for job in sorted(jobs, key=place):
         own, spec = job["metadata"], job["spec"]
         (container,) = spec["template"]["spec"]["containers"]
-        cpus = int(container["resources"]["requests"]["cpu"]) * spec.get("parallelism", 1)
+        cpus = parse_quantity(container["resources"]["requests"]["cpu"])
+        cpus = math.ceil(cpus * spec.get("parallelism", 1))
         name = f"job-{own['name']}"
         workload = store.find(WORKLOADS, NAMESPACE, name) or _workload(store, job, name)
         if spent[own["uid"]] >= float(_labels(job).get(TIME_LABEL, "inf")):

@@ -6,6 +6,7 @@ from cloudgan.core.errors import OpenPortsError
 from cloudgan.launch.kubernetes.manifests import PROBE
 from launch.backends.kubernetes.lab import NAMESPACE, plan_of
 
+SUSPENDED = r"Job gan-ports,.* was suspended: Kueue starts no Job of .* cloudgan without.*--queue="
 ENGINE, NO_ENGINE = {"enforces_policies": True}, {"enforces_policies": False}
 
 
@@ -47,6 +48,17 @@ def test_a_run_is_refused_if_the_test_does_not_finish(make_lab, begin):
     lab = make_lab(images={})
     with pytest.raises(OpenPortsError, match=r"unknown: Job gan-ports did not finish.*Pull"):
         begin(lab, probed(gang_timeout_seconds=2.0))
+    lab.cluster.wait_for(lambda: not lab.remaining())
+
+
+def test_a_run_is_refused_at_once_if_the_test_is_suspended_outside_a_queue(make_lab, begin):
+    """As Kueue does where it manages every Job; tests of queues run Kueue itself."""
+    lab, plan = make_lab(**NO_ENGINE), probed()
+    for step in plan.steps:
+        if step.ensure == "Job gan-ports":
+            step.body["spec"]["suspend"] = True
+    with pytest.raises(OpenPortsError, match=SUSPENDED):
+        begin(lab, plan)
     lab.cluster.wait_for(lambda: not lab.remaining())
 
 

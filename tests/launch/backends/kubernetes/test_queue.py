@@ -3,12 +3,13 @@
 On the real control plane Kueue is a second program with its own webhooks.
 """
 
+import threading
 import time
 from contextlib import closing
 
 import pytest
 
-from cloudgan.core.errors import ConfigError, CredentialsError
+from cloudgan.core.errors import ConfigError, CredentialsError, OpenPortsError
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.extensions import KUEUE
@@ -16,6 +17,7 @@ from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import Target
 from launch.backends.kubernetes.lab import NAMESPACE, admin, finish, plan_of, rules
 from launch.backends.kubernetes.queues import LACKING, QUEUE, WORKLOADS, other_job, queue
+from launch.backends.kubernetes.test_port_probe import NO_ENGINE, SUSPENDED, probed
 
 QUEUED = Target(provider="kubernetes", namespace=NAMESPACE, queue=QUEUE)
 
@@ -127,3 +129,35 @@ def test_a_login_without_rights_on_kueue_is_refused_with_them_and_sees_only_that
         begin(lab, plan)
         waits = f"waits in queue {QUEUE} until Kueue admits it"
         lab.cluster.wait_for(lambda: limited.state("gan").reason == waits)
+
+
+MANAGES_ALL = {"manageJobsWithoutQueueName": True}
+
+
+def test_the_port_probe_waits_in_the_queue_of_its_run_longer_than_the_gang_timeout(make_lab, begin):
+    """Also where Kueue manages every Job and every pod."""
+    lab = make_lab(**NO_ENGINE)
+    with queue(lab.cluster, **MANAGES_ALL):
+        lab.cluster.put("jobs", other_job("other", cpus=2))
+        lab.cluster.wait_for(is_running(lab, "other"))
+        api, seconds = admin(lab), 6.0
+        others = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/other"
+        timer = threading.Timer(seconds, api.delete, [others])
+        timer.start()
+        plan = probed(target=QUEUED, gang_timeout_seconds=seconds / 2)
+        with pytest.raises(OpenPortsError, match="does not enforce NetworkPolicy"):
+            begin(lab, plan)
+        timer.join()
+        waits = f"Job gan-ports waits in queue {QUEUE} until Kueue admits it"
+        assert lab.said.count(waits) == 1
+        lab.cluster.wait_for(lambda: not lab.remaining() and not lab.cluster.select(WORKLOADS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["real"], indirect=True)
+def test_without_a_queue_the_port_probe_is_refused_where_kueue_manages_every_job(make_lab, begin):
+    lab = make_lab()
+    with queue(lab.cluster, **MANAGES_ALL):
+        with pytest.raises(OpenPortsError, match=SUSPENDED):
+            begin(lab, probed())
+        lab.cluster.wait_for(lambda: not lab.remaining())
