@@ -105,7 +105,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Imports no module that holds no selected test: with `tf` or `slow` only files that name the marker."""
+    """Imports no module that holds no selected test: with `tf` or `slow` only files that may have one."""
     if not collection_path.name.startswith("test_"):
         return None
     text = collection_path.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return True
     if "tf" in selected and not in_folder and "pytest.mark.tf" not in text:
         return True
-    if "slow" in selected and "pytest.mark.slow" not in text:
+    if "slow" in selected and not re.search(SLOW, text):
         return True
     return None
 
@@ -137,6 +137,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: -seconds.get(_file_of(item.nodeid), 0.0))
 
 
+SLOW = r"pytest\.mark\.slow|\b(cluster|make_lab|lab|connect)\b"
+"""What a file with slow tests has: the marker, or a fixture that also starts the real control plane."""
 ONLY_WITH_MARKER = {"each_call", "image", "long_fuzz", "long_physics"}
 
 

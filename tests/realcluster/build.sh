@@ -9,10 +9,16 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 cache=${REALCLUSTER_CACHE:-/var/cache/realcluster}
-if ! command -v go > /dev/null; then
-  echo "Go is not installed; the real control plane needs Go 1.26 or newer (https://go.dev/dl)" >&2
+export GOTOOLCHAIN=local # no other Go than the installed one
+needed=$(sed -n 's/^go //p' go.mod) gigabytes=7
+
+missing() {  # WHAT
+  echo "$1; the real control plane needs Go $needed or newer (https://go.dev/dl) and $gigabytes GB in $cache" >&2
   exit 3
-fi
+}
+
+found=$(cd / && go env GOVERSION 2> /dev/null) || missing "Go is not installed"
+printf 'go%s\n' "$needed" "${found#go}" | sort --check=quiet --version-sort || missing "Go ${found#go} is too old"
 declare -A sources=([realcluster]="go.mod go.sum $(echo ./*.go)" [kueue]="kueue/go.mod kueue/go.sum")
 
 place_of() {  # PROGRAM: its folder is named by the hash of its sources
@@ -33,6 +39,10 @@ if [ "${1:-}" = --find ]; then
   exit
 fi
 mkdir -p "$cache"
+if [ ! -x "$(place_of kueue)/kueue" ]; then # the last that is built; what earlier builds left is in the cache
+  free=$(df --output=avail -B G "$cache" | tail -1 | tr -d ' G') used=$(du -s -B G "$cache" | cut -d G -f 1)
+  [ $((free + used)) -gt "$gigabytes" ] || missing "$free GB are free there, and $used GB were built before"
+fi
 exec 9> "$cache/lock"
 flock 9
 export GOMODCACHE=$cache/mod GOCACHE=$cache/gocache GOFLAGS="-mod=readonly -buildvcs=false"
