@@ -13,7 +13,7 @@ tests/realcluster, on which the same tests run; a difference is a fault of the d
 - verbs and kinds that cloudgan does not use: updates, other patches than merge, apply, several containers in a
   pod, restarts of a container, DNS, admission by webhook, CEL, pod security levels, limit ranges, priorities,
   deletion of namespaces and of owners without their dependents;
-- requests without `fieldValidation=Strict`: unknown fields are refused in all;
+- requests without `fieldValidation=Strict`: unknown fields are refused in all; rules for names and sizes of objects;
 - scheduling beyond capacity, selectors, taints and anti-affinity by node; no preemption, no autoscaler;
 - DaemonSets make no pods: one with NVIDIA's device plugin shows the `hidden_gpus` of the nodes it fits on;
 - networks: all pods share the loopback of this machine. `CLOUDGAN_PEERS` and probed ports are replaced by free

@@ -37,7 +37,6 @@ CONSUME = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_NAME = "autoscaling.x-k8s.io/provisioning-class-name"
 OF_REQUEST = "autoscaling.gke.io/provisioning-request"
 """Label of the nodes of a request; GKE's webhook adds it to the selector of the pods that name it."""
-OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 FIRST_STATUS: dict[str, Object] = {"pods": {"phase": "Pending"}, "jobs": {}}
 
 
@@ -51,19 +50,10 @@ class Api:
 
     def create(self, resource: Resource, namespace: str | None, body: Any) -> Object:
         with self._store.changed:
-            found = copied(body)
-            own = found.setdefault("metadata", {})
-            if not own.get("name"):  # nor does cloudgan let the server generate one
-                why = "metadata.name: Required value: name or generateName is required"
-                raise Refusal(422, f"{resource.kind} is invalid: {why}")
-            for name, known in (("kind", resource.kind), ("apiVersion", resource.api_version)):
-                if found.setdefault(name, known) != known:
-                    text = f"the {name} in the data ({found[name]}) does not match {known}"
-                    raise Refusal(400, text)
+            found = {"apiVersion": resource.api_version, "kind": resource.kind} | copied(body)
+            own = found["metadata"]
             if resource.namespaced:
-                if own.setdefault("namespace", namespace) != namespace:
-                    text = "the namespace of the provided object does not match the namespace sent on the request"
-                    raise Refusal(400, text)
+                own.setdefault("namespace", namespace)
                 self._store.get("namespaces", None, namespace or "")
             validation.decode(resource, found, self._custom.get(resource))
             validation.fill(resource, found)
@@ -125,10 +115,6 @@ class Api:
         with self._store.changed:
             old = self._store.get(resource, namespace, name)
             new = _merged(old, patch)
-            if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
-                raise conflict(resource, name)
-            own = {one: old["metadata"][one] for one in OWN if one in old["metadata"]}
-            new["metadata"] |= own
             status = {"status": old["status"]} if new.pop("status", None) is not None else {}
             validation.decode(resource, new, self._custom.get(resource))
             validation.fill(resource, new)

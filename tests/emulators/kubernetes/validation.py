@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from functools import cache
@@ -26,9 +24,8 @@ from emulators.kubernetes.objects import (
 
 SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema" / "v1.37.0-local-strict"
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-MOST_LABEL, MOST_NAME, MOST_DATA_BYTES = 63, 253, 1024 * 1024
+MOST_LABEL = 63
 MUTABLE_OF_JOB = {"parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"}
 MUTABLE_OF_JOB |= {"suspend"}
 
@@ -75,10 +72,6 @@ def decode(resource: Resource, found: Object, custom: Draft202012Validator | Non
             unknown = sorted(error.instance.keys() - error.schema.get("properties", {}).keys())
             fields = (f'unknown field "{".".join(filter(None, (path, one)))}"' for one in unknown)
             raise Refusal(400, f"{cannot}: strict decoding error: {', '.join(fields)}")
-        if error.validator in {"type", "oneOf"}:
-            given = type(error.instance).__name__
-            text = f"json: cannot unmarshal {given} into Go struct field {path}"
-            raise Refusal(400, f"{cannot}: {text}")
         what = "Required" if error.validator == "required" else "Invalid"
         causes.append(f"{path}: {what} value: {error.message[:200]}")
     if causes:
@@ -123,20 +116,11 @@ def containers(spec: Object) -> list[tuple[str, Object]]:
 def check(resource: Resource, found: Object, old: Object | None = None) -> None:
     """Refuses an object that breaks a rule of its kind; `old`: it was there before."""
     own = found["metadata"]
-    name, causes = own.get("name") or own.get("generateName", "").rstrip("-"), []
-    short = resource.plural in {"namespaces", "services"}
-    pattern, most = (LABEL, MOST_LABEL) if short else (SUBDOMAIN, MOST_NAME)
-    if not pattern.fullmatch(name) or len(name) > most:
-        what = f"a lowercase RFC 1123 {'label' if short else 'subdomain'}"
-        text = f"{what} must consist of lower case alphanumeric characters or '-'"
-        causes.append(f'metadata.name: Invalid value: "{name}": {text}')
-    causes += _labels("metadata.labels", own.get("labels"))
+    causes = _labels("metadata.labels", own.get("labels"))
     if resource.plural == "jobs":
-        causes += _job(found["spec"], name, old and old["spec"])
-    elif resource.plural in {"configmaps", "secrets"}:
-        causes += _data(found)
+        causes += _job(found["spec"], own["name"], old and old["spec"])
     if causes:
-        raise invalid(resource, name, causes)
+        raise invalid(resource, own["name"], causes)
 
 
 def _labels(field: str, labels: Object | None) -> list[str]:
@@ -215,15 +199,3 @@ def _pod(where: str, spec: Object) -> list[str]:
                 text = f'Invalid value: "{amount}": must be equal to or less than {name} limit'
                 causes.append(f"{here}.resources.requests: {text}")
     return causes
-
-
-def _data(found: Object) -> list[str]:
-    data = found.get("data") or {}
-    if sum(len(value.encode()) for value in data.values()) > MOST_DATA_BYTES:
-        return [f"data: Too long: may not be more than {MOST_DATA_BYTES} bytes"]
-    for name, value in data.items() if found["kind"] == "Secret" else ():
-        try:
-            base64.b64decode(value, validate=True)
-        except binascii.Error:
-            return [f"data[{name}]: Invalid value: illegal base64 data"]
-    return []
