@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -265,22 +266,28 @@ def world() -> World:
     """Joins the MPI world of this process."""
     ranks = World(_library().COMM_WORLD)
     ranks.gather(None)
-    _unlink_shared_memory()
+    _unlink_files()
     return ranks
 
 
-def _unlink_shared_memory() -> None:
-    """Removes the names of MPICH's shared memory, which all ranks of this machine have mapped by now.
+def _unlink_files() -> None:
+    """Removes the names of files that a killed world would leave, and that all ranks of this machine have read by now.
 
-    The memory lasts as long as its processes. A killed world would otherwise leave 4 MB in /dev/shm.
+    They last as long as the processes that have them open: 4 MB of MPICH's shared memory in /dev/shm, and the
+    topology of the machine that Hydra's proxy, above the rank, writes to /tmp.
     """
-    maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return
-    for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
-        name = line.rpartition(" ")[2]
-        if name.startswith("/dev/shm/mpich_shm_"):  # noqa: S108  where MPICH creates it
-            Path(name).unlink(missing_ok=True)
+    proc, parent = Path("/proc"), os.getppid()
+    names: list[str] = []
+    with suppress(OSError):  # no /proc
+        maps = (proc / "self/maps").read_text(encoding="utf-8", errors="replace")
+        names += (line.rpartition(" ")[2] for line in maps.splitlines())
+    for process in (parent, _parent_of(parent)):  # under the agent of a node the parent is a shell
+        with suppress(OSError):
+            names += (str(link.readlink()) for link in (proc / str(process) / "fd").iterdir())
+    for name in names:
+        if name.startswith(("/dev/shm/mpich_shm_", "/tmp/hydra_hwloc_xmlfile_")):  # noqa: S108  as they name them
+            with suppress(OSError):  # another rank has
+                os.unlink(name)  # noqa: PTH108
 
 
 def check_threads(instead: str) -> None:

@@ -40,11 +40,13 @@ def wait_until_gone(pids: list[int], seconds: float) -> None:
     until(lambda: not any(map(is_running, pids)), "the end of the ranks", seconds)
 
 
-def shared_memory(pid: int) -> list[str]:
-    """Returns the files of MPICH's shared memory that a process has mapped; others may run beside it."""
+def files_of_mpich(pid: int, proxy: int) -> tuple[set[str], set[str]]:
+    """Returns the shared memory that a rank has mapped, and the topology that its proxy has open."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    mapped = {line.partition("/")[2] for line in lines if "/mpich_shm_" in line}
-    return sorted("/" + name.removesuffix(" (deleted)") for name in mapped)
+    mapped = ["/" + line.partition("/")[2] for line in lines if "/mpich_shm_" in line]
+    opened = [str(link.readlink()) for link in Path(f"/proc/{proxy}/fd").iterdir()]
+    opened = [name for name in opened if "hydra_hwloc" in name]
+    return tuple({name.removesuffix(" (deleted)") for name in names} for names in (mapped, opened))
 
 
 def is_running(pid: int) -> bool:
@@ -84,14 +86,15 @@ def test_a_rank_that_leaves_ends_the_world_without_waiting_for_the_others(tmp_pa
 def test_ranks_end_with_their_parent(tmp_path, victim):
     process = start("sleep", tmp_path)
     pids = pids_when_started(tmp_path)
-    memory = shared_memory(pids[0])
     proxy = int(Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1])
+    memory, topology = files_of_mpich(pids[0], proxy)
     os.kill(process.pid if victim == "mpiexec" else proxy, signal.SIGKILL)
     wait_until_gone(pids, 5)
     process.kill()
     process.communicate()
     assert memory, "the ranks share no memory"
-    assert not [name for name in memory if Path(name).exists()]  # 4 MB for each killed world
+    assert topology, "the proxy has written no topology"
+    assert not [name for name in memory | topology if Path(name).exists()]
 
 
 @pytest.fixture
