@@ -130,7 +130,7 @@ class Pod:
         """Uploads the record when it grows; returns why the training is to be killed."""
         now = time.monotonic()
         if liveness := self._trial_liveness.read():
-            self._watchdog.saw_step(liveness.step, now)
+            self._watchdog.saw_step(liveness.step, now, liveness.blocks)
         if self._files and now >= self._upload_seconds:
             self._upload_seconds = now + self.look_seconds
             try:

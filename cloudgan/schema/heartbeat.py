@@ -88,11 +88,13 @@ class Liveness(NamedTuple):
     Attributes:
         epoch: Epoch of the next step, from 0.
         steps_per_second: Since the previous update; 0 at the first.
+        blocks: Of showers that validations have generated: a long one is no stall.
     """
 
     step: int
     epoch: int
     steps_per_second: float = 0.0
+    blocks: int = 0
 
 
 class LivenessFile:
@@ -110,8 +112,18 @@ class LivenessFile:
             return
         rate = (step - self._step) / (now - self._at)
         self._step, self._at = step, now
-        content = json.dumps(Liveness(step, epoch, rate)).encode()
-        with contextlib.suppress(DataError), atomic_writer(self._path, durable=False) as file:
+        self._write(self._path, Liveness(step, epoch, rate))
+
+    def validates(self) -> None:
+        """Records, after the steps of `update`, that a validation goes on."""
+        now, before = time.monotonic(), self.read()
+        if self._path and before and now - self._at >= _EVERY_SECONDS:
+            self._at = now
+            self._write(self._path, before._replace(blocks=before.blocks + 1))
+
+    def _write(self, path: Path, liveness: Liveness) -> None:
+        content = json.dumps(liveness).encode()
+        with contextlib.suppress(DataError), atomic_writer(path, durable=False) as file:
             file.write(content)
 
     def read(self) -> Liveness | None:

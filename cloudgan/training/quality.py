@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cloudgan.core import settings
 from cloudgan.core.arrays import Floats
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import DataError
@@ -25,6 +26,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.showers import Showers, central, measured_angle
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.held_out import MOST_TO_JUDGE
 from cloudgan.schema.presets import Preset
 from cloudgan.schema.record import Validated
@@ -117,6 +119,7 @@ class HeldOutMetrics:
             with self._on(device):
                 self._generators.append(ShowerGenerator(preset, block=_BLOCK))
         self._seed, self._measure, self.work = seed, measure, work
+        self._liveness = LivenessFile(settings.liveness_file())
         self.reference = HeldOutReference(preset, showers, seed=seed, most=MOST_TO_JUDGE)
 
     def __len__(self) -> int:
@@ -155,6 +158,7 @@ class HeldOutMetrics:
                     for name in PER_SHOWER if found else ():
                         fields[name][rows.start : rows.stop] = getattr(found, name)
                     progress.advance(len(rows))
+                self._liveness.validates()
                 if _FAILED in status:
                     break
         status, *values = self.work.joined([status, *fields.values()])

@@ -236,7 +236,7 @@ class RestartRounds:
             watchdog.saw_output(trainer.line_count, now)
             if liveness := self.liveness.read():
                 self.state.liveness = liveness
-                watchdog.saw_step(liveness.step, now)
+                watchdog.saw_step(liveness.step, now, liveness.blocks)
             self.state.missing_workers = self.rendezvous_client.missing_workers()
             if self.stop.requested and not stop_requested:
                 stop_requested = True

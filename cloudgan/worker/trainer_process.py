@@ -199,7 +199,7 @@ class Watchdog:
     def __init__(self, timeouts: Timeouts, now_seconds: float) -> None:
         self._timeouts = timeouts
         self._step: int | None = None
-        self._lines = 0
+        self._lines = self._blocks = 0
         self._moved = now_seconds
         self._intervals: deque[float] = deque(maxlen=_REMEMBERED)
 
@@ -208,9 +208,11 @@ class Watchdog:
         if self._step is None and lines != self._lines:
             self._lines, self._moved = lines, now_seconds
 
-    def saw_step(self, step: int, now_seconds: float) -> None:
-        """Records that `step` is finished."""
+    def saw_step(self, step: int, now_seconds: float, blocks: int = 0) -> None:
+        """Records that `step` is finished, and the `blocks` of a validation after it."""
         if step == self._step:
+            if blocks != self._blocks:
+                self._blocks, self._moved = blocks, now_seconds
             return
         if self._step is not None:
             self._intervals.append(now_seconds - self._moved)

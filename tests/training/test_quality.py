@@ -15,6 +15,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.showers import join_showers, measured_angle
 from cloudgan.gan.networks import build_generator
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.stop_criterion import METRICS, BestCheckpoint
 from cloudgan.schema.training_config import TrainingConfig
@@ -138,6 +139,16 @@ def test_a_few_of_many_are_taken_from_all_over_by_the_seed(showers, weights, mon
     assert len(rows) == len(set(rows)) == len(one) == 20
     assert max(rows) >= 40, "not only the first of the file"
     assert set(rows) != set(others)
+
+
+def test_a_validation_shows_that_it_goes_on_after_the_last_step(
+    showers, weights, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CLOUDGAN_LIVENESS", str(tmp_path / "liveness.json"))
+    liveness = LivenessFile(tmp_path / "liveness.json")
+    liveness.update(7, 2)
+    numbers(held_out(showers, []), weights)
+    assert (liveness.read().step, liveness.read().blocks) == (7, 1)  # once a second at most
 
 
 def test_a_cancelled_evaluation_ends_after_a_few_showers(showers, weights):

@@ -1,7 +1,8 @@
 """Stub for `cloudgan train` as an MPI rank: python rank_program.py ORDERS.json --run=FOLDER.
 
 Orders: steps, group (a folder that all share), store (the run's folder in it), exit (a code by rank),
-deaf (does not stop when asked), slow_end (seconds before it stops).
+deaf (does not stop when asked), slow_end (seconds before it stops), validation (seconds of rank 0 after
+its last step).
 """
 
 import json
@@ -60,5 +61,9 @@ while step < orders["steps"]:
         (store / "checkpoints").mkdir(parents=True, exist_ok=True)
         (store / "checkpoints" / f"step-{step:09d}.npz").write_text("")
     liveness.update(step, 0)
+began = time.monotonic()
+while world.rank == 0 and time.monotonic() - began < orders.get("validation", 0):
+    time.sleep(0.1)
+    liveness.validates()
 world.gather(None)
 mpi.finalize()

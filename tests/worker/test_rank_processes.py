@@ -96,6 +96,16 @@ def test_ranks_save_although_a_signal_reaches_the_processes_of_hydra_too(rank_te
     assert not any("ended by" in text for text in said), said
 
 
+@pytest.mark.slow
+def test_the_last_validation_of_rank_0_may_last_longer_than_a_stall(rank_team):
+    rank_team.timeout_values |= {"stall_seconds": 5.0, "stall_medians": 1.0}
+    rank_team.order(steps=100, validation=15.0)
+    workers = [rank_team.start_process(index) for index in range(2)]
+    said = [worker.communicate(timeout=600)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], said
+    assert len(begun(rank_team, 0)) == 1, said
+
+
 def test_a_rank_that_fails_for_a_lasting_reason_ends_its_worker_with_its_code(
     rank_team, wait_until
 ):

@@ -158,6 +158,18 @@ def test_a_repeated_step_is_no_progress():
     assert dog.is_stalled(123)
 
 
+def test_a_validation_that_generates_showers_is_no_stall_however_long_it_takes():
+    dog = Watchdog(LIMITS, 0.0)
+    dog.saw_step(7, 10.0)
+    dog.saw_step(8, 11.0)
+    for blocks in range(1, 10):
+        dog.saw_step(8, 100.0 * blocks, blocks)
+        assert not dog.is_stalled(100.0 * blocks + 119)
+    dog.saw_step(8, 950.0, 9)
+    assert dog.is_stalled(1021)
+    assert dog.limit_seconds == 120
+
+
 def test_workers_wait_longer_than_a_pod_that_was_lost_often_needs_to_come_back():
     """600 s of the Job controller's longest back-off, and the gang timeout to start."""
     command = inspect.signature(worker).parameters["barrier_seconds"].default
