@@ -48,6 +48,7 @@ def _no_sleep(monkeypatch):
     [
         pytest.param(7, {"master_optimizer": "adam"}, 1, id="adam, one worker ends first"),
         pytest.param(8, {}, 1, id="sgd", marks=pytest.mark.slow),
+        pytest.param(7, {"sends": "gradients"}, 5, id="gradients"),
         pytest.param(8, GROUP, 5, id="groups"),
         pytest.param(6, TREE, 7, id="tree"),
         pytest.param(6, TREE, 1, id="tree, each message", marks=pytest.mark.slow),
@@ -76,6 +77,10 @@ def test_a_synchronous_run_killed_at_any_message_and_resumed_has_the_bits_of_one
 @pytest.mark.parametrize(
     "options",
     [
+        pytest.param({}, id="downpour"),
+        pytest.param({"sends": "gradients"}, id="downpour, gradients"),
+        pytest.param(TREE, id="downpour, tree", marks=pytest.mark.slow),
+        pytest.param({"mode": "easgd"}, id="easgd"),
         pytest.param({"mode": "gem"}, id="gem"),  # killed before the first step, too
         pytest.param({"mode": "easgd", **TREE}, id="easgd, tree"),
         pytest.param({"mode": "gem", **TREE}, id="gem, tree", marks=pytest.mark.slow),
