@@ -16,6 +16,7 @@ from cloudgan.coevolution.run_result import read_evolution
 from cloudgan.coevolution.samples import is_grid
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.operations.run_status import read_status
 from cloudgan.money.billing import LaunchCost, launch_cost
 from cloudgan.money.shares import WITHOUT_CELL, grid_shares
@@ -26,7 +27,6 @@ from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.cost_report import Share
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import FILE_NAME, BlockStatus, search_prefix
 from cloudgan.schema.simulation import SHARD_INFO

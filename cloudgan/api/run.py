@@ -16,11 +16,11 @@ from cloudgan.reports.charts import Axis, Line, Plot, Style
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import Block, Section, fragment
 from cloudgan.reports.table import Table
+from cloudgan.reports.words import in_words
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder, Step, find_run_folder
-from cloudgan.schema.words import in_words
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.charts import Axis, Line, Plot
 from cloudgan.reports.page import Bullets, KeyFigures, Page, Paragraph, Section, write
 from cloudgan.reports.table import Table
+from cloudgan.reports.words import in_words
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.losses import LOSS_TERMS
@@ -21,7 +22,6 @@ from cloudgan.schema.quality import quality_of
 from cloudgan.schema.record import RunRecord, Started
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
-from cloudgan.schema.words import in_words
 from cloudgan.validation.assessment import Assessment
 from cloudgan.validation.page import headline
 from cloudgan.validation.result import RUN_SHOWERS, Validation

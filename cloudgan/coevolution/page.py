@@ -20,8 +20,8 @@ from cloudgan.core.errors import counted
 from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
 from cloudgan.reports.page import Block, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
+from cloudgan.reports.words import in_words
 from cloudgan.schema.coevolution import WAIT, CellLine
-from cloudgan.schema.words import in_words
 
 _MOST_CELLS = 16
 """More cells are shown by their best, median and worst; pictures are those of the best ones."""

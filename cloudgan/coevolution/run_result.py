@@ -14,9 +14,9 @@ from cloudgan.coevolution.record import routine_times
 from cloudgan.core.errors import DataError, counted
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
+from cloudgan.reports.words import in_words
 from cloudgan.schema.coevolution import CellLine, CoevolutionConfig, MixtureQuality
 from cloudgan.schema.run_folder import find_run_folder
-from cloudgan.schema.words import in_words
 
 _MOST_ROWS = 12
 """Of a screen; a larger grid is shown by its best cells."""

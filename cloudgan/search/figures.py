@@ -21,8 +21,8 @@ from cloudgan.reports.charts import (
     Style,
 )
 from cloudgan.reports.page import Section
+from cloudgan.reports.words import in_words
 from cloudgan.schema.search import Direction, Second
-from cloudgan.schema.words import in_words
 from cloudgan.search.trials import Trial, key_name
 
 _SECOND_LABELS = {"seconds": "program time of the trial (s)", "usd": "price of the trial (USD)"}

@@ -13,8 +13,8 @@ from cloudgan.core.errors import counted
 from cloudgan.reports.page import KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
+from cloudgan.reports.words import in_words
 from cloudgan.schema.search import Direction, Second
-from cloudgan.schema.words import in_words
 from cloudgan.search.figures import search_figures, two_objectives
 from cloudgan.search.trials import Trial, key_name
 

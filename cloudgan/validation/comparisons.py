@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cloudgan.reports.charts import COLOURS, GREY, INK
 from cloudgan.reports.drawing import Drawing, plain
-from cloudgan.schema.words import in_words
+from cloudgan.reports.words import in_words
 from cloudgan.validation.assessment import Assessment, Measure
 from cloudgan.validation.observables import HIGH_LEVEL, high_level
 from cloudgan.validation.panels import Figure, legend_columns, physics_ticks

@@ -9,7 +9,7 @@ from itertools import groupby
 from cloudgan.core.errors import counted
 from cloudgan.reports.page import Block, Bullets, KeyFigures, Paragraph, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, error_text
-from cloudgan.schema.words import in_words
+from cloudgan.reports.words import in_words
 from cloudgan.validation.assessment import Assessment, Measure, Sample
 from cloudgan.validation.gates import GRADES, Check, Verdict
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cloudgan.core.errors import PlanError
-from cloudgan.schema.resource import Finding
+from cloudgan.launch.clouds.resource import Finding
 from launch.lifecycle.cloud_double import installed
 
 QUOTA = Finding(

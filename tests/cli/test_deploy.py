@@ -12,10 +12,10 @@ from cli.provisioned import RUN, showers_in_bucket
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import CredentialsError, OpenPortsError
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.kubernetes.manifests import PROBE, run_yaml
 from cloudgan.money.catalog import load_catalog, write_refreshed
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import (

@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 from cli.provisioned import RUN
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.operations.targets import open_backend
-from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
 from launch.lifecycle.cloud_double import POOL, RulesDouble

@@ -22,6 +22,7 @@ from cloudgan.core.clouds import has_system_node
 from cloudgan.core.documents import parse_json
 from cloudgan.core.labels import RUN
 from cloudgan.launch.backends.kubernetes.checks import list_nodes
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
 from cloudgan.launch.operations.targets import RUNS, RunLocator, account_target
@@ -30,7 +31,6 @@ from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.fees import load_fees
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Target
-from cloudgan.schema.run_document import read_plan
 from live.harness import FILE_NAME, NODES, CommandResult, LiveTest, LiveTestError
 from live.scenarios import scenarios
 

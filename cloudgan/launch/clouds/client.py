@@ -13,10 +13,10 @@ from typing import Any
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.clouds.resource import Finding, Listing, Resource
 from cloudgan.launch.clouds.rows import BusyError, Kind, Transport, resolve
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.schema.plan import Plan, Step, Target
-from cloudgan.schema.resource import Finding, Listing, Resource
 
 
 class CloudClient(ABC):

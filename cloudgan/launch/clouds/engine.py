@@ -23,8 +23,8 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.labels import RUN, SHARED, SPEC
 from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.resource import Listing, Resource
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.resource import Listing, Resource
 
 _LISTED_SECONDS: Final = 60.0
 """A new resource may be missing from the cloud's API for this long."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.launch.clouds.resource import Listing, Resource, ResourceState
 from cloudgan.schema.plan import Step
-from cloudgan.schema.resource import Listing, Resource, ResourceState
 
 Body = Mapping[str, Any]
 """A resource as its cloud describes it."""

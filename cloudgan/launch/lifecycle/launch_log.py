@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.file_lock import awaited_target
+from cloudgan.launch.backends.run_document import read_launch
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.money.billing import (
     data_move,
@@ -23,7 +24,6 @@ from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.record import read_if_whole
-from cloudgan.schema.run_document import read_launch
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import RunState
 

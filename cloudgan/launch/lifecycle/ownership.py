@@ -14,16 +14,16 @@ from typing import Final, NamedTuple
 from cloudgan.core.clock import parse_time_or_none, utc_moment
 from cloudgan.core.errors import CloudganError, LaunchError
 from cloudgan.core.labels import OWNER, RUN, SPEC
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.clouds.engine import Engine, no_answer
 from cloudgan.launch.clouds.planner import pool_of
+from cloudgan.launch.clouds.resource import Listing, Resource
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, ReusedNodes
-from cloudgan.schema.resource import Listing, Resource
-from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import RunState
 

@@ -22,6 +22,7 @@ from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.engine import Engine, check_gone
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.clouds.resource import Resource, is_cluster
 from cloudgan.launch.lifecycle.ownership import (
     kept_until,
     on_kept_nodes,
@@ -34,7 +35,6 @@ from cloudgan.launch.lifecycle.ownership import (
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.resource import Resource, is_cluster
 from cloudgan.schema.run_state import LogLine, RunState
 from cloudgan.storage.store import StoreError
 

@@ -16,9 +16,9 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.launch.backends.run_document import ForeignDocumentError, RunSource
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.price_row import Text
-from cloudgan.schema.run_document import ForeignDocumentError, RunSource
 from cloudgan.schema.run_state import Phase
 from cloudgan.storage.store import BucketMissingError, ObjectExistsError, Store
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_model, write_json
 from cloudgan.core.errors import CloudganError, ResourcesLeftError
+from cloudgan.launch.backends.run_document import ForeignDocumentError, RunSource, check_inside
 from cloudgan.launch.kubernetes.manifests import CLAIM, run_yaml
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.schema import coevolution, launch
@@ -29,7 +30,6 @@ from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.quality import best_step
-from cloudgan.schema.run_document import ForeignDocumentError, RunSource, check_inside
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.run_logs import list_run_logs, read_run_log

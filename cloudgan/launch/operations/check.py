@@ -14,6 +14,7 @@ from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
+from cloudgan.launch.clouds.resource import Finding
 from cloudgan.launch.operations.cloud_queries import disable_unless_reachable, run_concurrently
 from cloudgan.launch.operations.launch_options import CheckOptions
 from cloudgan.launch.operations.targets import account_target
@@ -25,7 +26,6 @@ from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan, Target, fill_placeholders
 from cloudgan.schema.price_row import UNKNOWN_DATE
-from cloudgan.schema.resource import Finding
 
 _CONTACT_SECONDS = 10.0
 """Until each login has answered; without a network an SDK retries for minutes."""

@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.backends.tpu_vm.requests import put_secret
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
@@ -61,7 +62,6 @@ from cloudgan.money.forecast import without_startup
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Showers, Target
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.speed.spot import Preemption, break_even
 from cloudgan.storage.bucket_showers import is_url

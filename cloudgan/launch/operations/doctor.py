@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import open_cloud, with_login
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.operations.cloud_queries import disable_unless_reachable, run_concurrently
 from cloudgan.launch.operations.inventory import (
     Folder,
@@ -40,7 +41,6 @@ from cloudgan.schema.item import Item
 from cloudgan.schema.options.runs import DoctorOptions
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.price_row import FeeKind, FeeRow, PriceRow
-from cloudgan.schema.resource import Resource
 
 _SURVEY_SECONDS = 600.0
 _DAY_SECONDS: Final = 86_400.0

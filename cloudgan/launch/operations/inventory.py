@@ -18,11 +18,11 @@ from cloudgan.core.labels import EXPIRES, checked_name, moment_of
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.lifecycle.ownership import CLUSTER, is_cluster_of, kept_until, user_of
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
 from cloudgan.launch.operations.targets import open_backend
 from cloudgan.schema.plan import Plan, Target
-from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import Store, open_store
 
 ResourceStatusName = Literal["expected", "orphaned", "deleting", "unknown"]

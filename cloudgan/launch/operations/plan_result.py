@@ -10,6 +10,7 @@ from typing import Any
 from cloudgan.core.clouds import CLOUDS, title_of
 from cloudgan.core.durations import HOUR_SECONDS, duration_range, duration_text, format_duration
 from cloudgan.core.errors import counted
+from cloudgan.launch.clouds.resource import is_cluster
 from cloudgan.launch.plan.jobs import KINDS, grid_ranks
 from cloudgan.launch.plan.node_choice import NONE_THERE
 from cloudgan.launch.plan.showers import SIMULATED
@@ -17,7 +18,6 @@ from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_range, usd_range_cell
 from cloudgan.schema.plan import JobCost, Plan, Selection
-from cloudgan.schema.resource import is_cluster
 
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5

@@ -17,6 +17,7 @@ from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError, c
 from cloudgan.core.file_lock import holder
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.backends.run_document import read_plan
 from cloudgan.launch.lifecycle.apply import record_deprovision
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.log_merging import LogSource, merge_logs
@@ -51,7 +52,6 @@ from cloudgan.schema.options.runs import (
 )
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RunFolder, find_run_folder, known_runs
 from cloudgan.schema.run_state import LogLine
 from cloudgan.search.blocks import LOG as BLOCK_LOG

@@ -13,6 +13,7 @@ from cloudgan.core.errors import ConfigError, ResourcesLeftError, counted
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.operations.cloud_queries import disable_unless_reachable
 from cloudgan.launch.operations.doctor import survey_account
 from cloudgan.launch.operations.inventory import Inventory
@@ -20,7 +21,6 @@ from cloudgan.launch.operations.targets import account_target
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.runs import SetupOptions
 from cloudgan.schema.plan import Step, Target
-from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import delete_objects, open_store, undeletable
 
 BUCKET: Final = "bucket"

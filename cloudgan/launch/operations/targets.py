@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
 from cloudgan.core.file_lock import holder
 from cloudgan.core.labels import as_value, checked_name
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.backends.run_document import ForeignDocumentError, RunSource, read_plan
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
@@ -32,7 +33,6 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.launch import UNBILLED
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan, Target
-from cloudgan.schema.run_document import ForeignDocumentError, RunSource, read_plan
 from cloudgan.schema.run_folder import RUNS, RunFolder, find_run_folder
 
 POD_STORES = ("pvc:", "gs://", "s3://", "https://")

@@ -18,6 +18,7 @@ from cloudgan.core import machines
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.lifecycle.apply import apply
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
@@ -27,7 +28,6 @@ from cloudgan.money.catalog import shipped_catalog
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import INTERNAL_IPS, Plan, Showers, Step, Workers, fill_placeholders
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.resource import Resource
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.speed.model import build_throughput_model
 from cloudgan.storage.folder import FolderStore

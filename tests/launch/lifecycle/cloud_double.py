@@ -31,9 +31,9 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest, desired_state_step
+from cloudgan.launch.clouds.resource import Finding, Listing, Resource, ResourceCause
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
-from cloudgan.schema.resource import Finding, Listing, Resource, ResourceCause
 from cloudgan.schema.run_state import RunState
 from launch.lifecycle.place_double import PlaceDouble
 

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.labels import RUN, SHARED
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.lifecycle.ownership import cluster_usage
 from cloudgan.launch.lifecycle.run_registry import DesiredState
 from cloudgan.schema.plan import NodePool
-from cloudgan.schema.resource import Resource
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 PLACE = {"provider": "gcp", "region": "us-central1", "cluster": "cloudgan", "context": None}

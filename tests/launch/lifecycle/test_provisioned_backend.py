@@ -15,12 +15,12 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
 )
 from cloudgan.core.labels import derived_name
+from cloudgan.launch.clouds.resource import Finding
 from cloudgan.launch.lifecycle.apply import apply, deprovision, record_deprovision
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import NodePool, Step
-from cloudgan.schema.resource import Finding
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import StoreError

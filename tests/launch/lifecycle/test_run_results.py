@@ -7,13 +7,13 @@ import pytest
 
 from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError, ResourcesLeftError
+from cloudgan.launch.backends.run_document import ForeignDocumentError
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoints
 from cloudgan.schema import record
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.launch import Launch
-from cloudgan.schema.run_document import ForeignDocumentError
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.folder import FolderStore

@@ -34,6 +34,7 @@ from cloudgan.launch.backends.kubernetes.checks import (
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.launch.backends.run_document import RunSource
 from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, ClusterApi
 from cloudgan.launch.kubernetes.extensions import (
     JOB_LABEL,
@@ -54,7 +55,6 @@ from cloudgan.launch.kubernetes.manifests import (
 )
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
 
 _GONE_SECONDS: Final = 300.0

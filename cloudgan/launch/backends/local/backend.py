@@ -30,9 +30,9 @@ from cloudgan.launch.backends.local.supervisor import (
     process_start_time,
 )
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
+from cloudgan.launch.backends.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, must_guard_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState, WorkerState
 
 _POLL_SECONDS = 0.2

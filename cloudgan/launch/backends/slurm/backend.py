@@ -18,6 +18,7 @@ from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
+from cloudgan.launch.backends.run_document import RunSource, check_inside, read_plan
 from cloudgan.launch.backends.slurm.client import (
     SlurmCommands,
     SlurmError,
@@ -42,7 +43,6 @@ from cloudgan.launch.backends.slurm.requests import (
 from cloudgan.launch.kubernetes.job_state import KEY_FILE
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret, must_guard_ports
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
 
 _POLL_SECONDS: Final = 2.0

@@ -8,9 +8,9 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws, Requests, asked, row, tags_of
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.clouds.rows import AbsentError, Body, Kind
 from cloudgan.schema.plan import Step
-from cloudgan.schema.resource import Resource
 
 
 def _find_bucket(aws: Aws, step: Step) -> Resource | None:

@@ -19,11 +19,11 @@ from cloudgan.launch.clouds.aws.login import ClusterToken, open_session
 from cloudgan.launch.clouds.aws.preflight import findings, select_network
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.resource import Finding, Listing, Resource
 from cloudgan.launch.clouds.rows import DeniedError, Kind
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import Plan, Step, Target
-from cloudgan.schema.resource import Finding, Listing, Resource
 
 _AT_ONCE: Final = 8
 _POOL_TAG: Final = "eks:nodegroup-name"

@@ -16,8 +16,8 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
+from cloudgan.launch.clouds.resource import ResourceCause
 from cloudgan.launch.clouds.rows import AbsentError, DeniedError
-from cloudgan.schema.resource import ResourceCause
 
 LOGIN: Final = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a configured profile by"

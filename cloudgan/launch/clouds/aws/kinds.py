@@ -20,9 +20,9 @@ from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account_kinds import KINDS as ACCOUNT_KINDS
 from cloudgan.launch.clouds.aws.errors import RefusedError, cause_of, is_permanent
 from cloudgan.launch.clouds.aws.requests import Aws, Requests, asked, row, tags_of
+from cloudgan.launch.clouds.resource import Resource, ResourceCause, ResourceState
 from cloudgan.launch.clouds.rows import AbsentError, Body, resolve
 from cloudgan.schema.plan import Step
-from cloudgan.schema.resource import Resource, ResourceCause, ResourceState
 
 _LATE: Final = dt.timedelta(seconds=600)
 """Tolerance for the ends that a previous attempt scheduled."""

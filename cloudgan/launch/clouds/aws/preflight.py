@@ -14,8 +14,8 @@ from cloudgan.launch.clouds.aws.kinds import ADD_ON, CLUSTER, is_managed
 from cloudgan.launch.clouds.aws.planner import machine, policy, reservation_id
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.launch.clouds.planner import pool_of
+from cloudgan.launch.clouds.resource import Finding
 from cloudgan.schema.plan import ZONES, Plan
-from cloudgan.schema.resource import Finding
 
 _NO_CONTROL_PLANE: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html (read 2026-11-21)."""

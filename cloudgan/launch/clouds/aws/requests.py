@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from cloudgan.launch.clouds.aws.errors import RefusedError
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.launch.clouds.rows import AbsentError, Body, BusyError, Kind
 from cloudgan.schema.plan import Step
-from cloudgan.schema.resource import Resource
 
 GLOBAL_REGION: Final = "us-east-1"
 """Requests to services without regions, such as IAM, are signed for it."""

@@ -18,6 +18,7 @@ from cloudgan.launch.clouds.azure.errors import failure
 from cloudgan.launch.clouds.azure.planner import store_url
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import pool_of
+from cloudgan.launch.clouds.resource import Finding, Listing, Resource
 from cloudgan.launch.clouds.rows import AbsentError, Kind, look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import (
@@ -26,7 +27,6 @@ from cloudgan.launch.kubernetes.kubeconfig import (
     connect_by_token,
 )
 from cloudgan.schema.plan import ZONES, Plan, Step, Target
-from cloudgan.schema.resource import Finding, Listing, Resource
 from cloudgan.storage.azure import find_login
 from cloudgan.storage.store import Store, open_store
 

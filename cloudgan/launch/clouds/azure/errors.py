@@ -15,8 +15,8 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
+from cloudgan.launch.clouds.resource import ResourceCause
 from cloudgan.launch.clouds.rows import AbsentError, BusyError, DeniedError
-from cloudgan.schema.resource import ResourceCause
 
 # https://learn.microsoft.com/azure/virtual-machines/allocation-failure and
 # https://learn.microsoft.com/troubleshoot/azure/azure-kubernetes/error-codes/, read 2026-11-21. AKS

@@ -12,9 +12,9 @@ from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.errors import cause_of, error_text
+from cloudgan.launch.clouds.resource import Listing, Resource, ResourceState
 from cloudgan.launch.clouds.rows import Body, Kind, ask, look_up, resolve
 from cloudgan.schema.plan import Step
-from cloudgan.schema.resource import Listing, Resource, ResourceState
 
 LEFTOVER: Final = "leftover"
 """Label of a part of a deleted resource."""

@@ -17,8 +17,8 @@ from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.errors import ROLES, actions
 from cloudgan.launch.clouds.azure.planner import SYSTEM_NODE, size_of, system_sizes
 from cloudgan.launch.clouds.planner import pool_of
+from cloudgan.launch.clouds.resource import Finding
 from cloudgan.schema.plan import Plan, Target
-from cloudgan.schema.resource import Finding
 
 ROLE, READER_ROLE, CREDENTIAL_ROLE, _ = ROLES
 PROVIDERS: Final = (

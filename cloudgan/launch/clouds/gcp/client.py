@@ -16,11 +16,11 @@ from cloudgan.launch.clouds.gcp.kinds import KINDS
 from cloudgan.launch.clouds.gcp.listing import list_clusters, list_resources, list_tpus
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
+from cloudgan.launch.clouds.resource import Finding, Listing
 from cloudgan.launch.clouds.rows import look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import LOCATION, ZONES, Plan, Target
-from cloudgan.schema.resource import Finding, Listing
 from cloudgan.storage.store import open_store
 
 _GRACE_SINCE = (1, 35)

@@ -14,8 +14,8 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
+from cloudgan.launch.clouds.resource import ResourceCause
 from cloudgan.launch.clouds.rows import AbsentError, BusyError, DeniedError
-from cloudgan.schema.resource import ResourceCause
 
 _LONGEST_SENTENCE: Final = 300
 _RATES = re.compile(r"rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|per minute")

@@ -20,9 +20,9 @@ from cloudgan.launch.clouds.gcp import iam, names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.errors import cause, sentence
 from cloudgan.launch.clouds.gcp.machines import node_type_of
+from cloudgan.launch.clouds.resource import Resource, ResourceCause, ResourceState
 from cloudgan.launch.clouds.rows import Body, Kind, look_up
 from cloudgan.schema.plan import Step
-from cloudgan.schema.resource import Resource, ResourceCause, ResourceState
 
 
 class Address(NamedTuple):

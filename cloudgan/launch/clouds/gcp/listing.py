@@ -25,8 +25,8 @@ from cloudgan.launch.clouds.gcp.kinds import (
     group_url,
     last,
 )
+from cloudgan.launch.clouds.resource import Listing, Resource
 from cloudgan.launch.clouds.rows import DeniedError, Kind, ask
-from cloudgan.schema.resource import Listing, Resource
 
 _PREFIX: Final = "cloudgan-"
 _PLACE: Final = re.compile(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?")

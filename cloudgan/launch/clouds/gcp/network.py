@@ -22,9 +22,9 @@ from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.machines import machine
 from cloudgan.launch.clouds.planner import pool_of, reservation_parts
+from cloudgan.launch.clouds.resource import Finding
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, NodePool, Plan, Target
 from cloudgan.schema.price_row import PoolFee
-from cloudgan.schema.resource import Finding
 
 DEFAULT: Final = "default"
 NO_ADDRESSES: Final = (

@@ -20,8 +20,8 @@ from cloudgan.launch.clouds.gcp.iam import api_states
 from cloudgan.launch.clouds.gcp.machines import machine
 from cloudgan.launch.clouds.gcp.planner import APIS
 from cloudgan.launch.clouds.planner import pool_of
+from cloudgan.launch.clouds.resource import Finding
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.resource import Finding
 
 ACT_AS = "iam.serviceAccounts.actAs"
 _BATCH = 100

@@ -3,6 +3,7 @@ import shutil
 import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError, PlanError
+from cloudgan.launch.backends.run_document import ForeignDocumentError
 from cloudgan.launch.backends.slurm.backend import SlurmBackend
 from cloudgan.launch.backends.slurm.client import SlurmCommands
 from cloudgan.launch.backends.slurm.job_state import JobFiles
@@ -14,7 +15,6 @@ from cloudgan.launch.backends.slurm.requests import (
     slurm_steps,
 )
 from cloudgan.schema.plan import write
-from cloudgan.schema.run_document import ForeignDocumentError
 
 
 class Cluster:

@@ -10,7 +10,7 @@ from typing import Any
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws.client import AwsClient
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
-from cloudgan.schema.resource import Resource
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.storage.s3 import S3Store
 from crashing import Outcome
 from emulators.aws import Amazon, amazon

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cloudgan.launch.clouds.azure import ids, kinds, planner
 from cloudgan.launch.clouds.azure.client import AzureClient
-from cloudgan.schema.resource import Resource
+from cloudgan.launch.clouds.resource import Resource
 from emulators.azure import SmallAzure, small_azure
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.kubernetes import Cluster

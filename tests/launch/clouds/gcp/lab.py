@@ -12,8 +12,8 @@ from google.oauth2.credentials import Credentials
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
+from cloudgan.launch.clouds.resource import Resource
 from cloudgan.schema.plan import Target
-from cloudgan.schema.resource import Resource
 from emulators.gcp.project import Project, project
 from emulators.gcp.server import TOKEN
 from emulators.kubernetes import Cluster
