@@ -359,6 +359,18 @@ def test_each_recommendation_appears_above_its_threshold_only(record, nodes, spo
     assert said == ([found] if found else [])
 
 
+def test_three_recommendations_are_given_at_most_and_the_largest_saving_first():
+    """All four would apply."""
+    wrong = {"checkpoints": 200.0, "input_utilisation": 1.0}
+    record = run(
+        *(epoch(number, tracing=0 if number else 3 * BEGIN, **wrong) for number in range(4))
+    )
+    found = recommend(record, row(), other_market=row("spot", 0.5))
+    assert [one.title for one in found] == [SPOT, SAVES, INPUT]
+    assert found[0].saves_usd > found[1].saves_usd
+    assert found[2].saves_usd is None
+
+
 @given(
     st.lists(
         st.tuples(st.floats(0, 5000), st.floats(0, 500), st.floats(0, 2) | st.none()), max_size=6
