@@ -244,6 +244,10 @@ def test_the_price_of_a_plan_is_the_cost_of_a_run_that_goes_as_it_assumes(data):
     launch = simulated_launch(row, nodes, waited, seconds, system)
     report = cost_report("gan", record, NOON.date(), launch=launch, fees=FEES)
 
+    ended = launch.attempts[0].nodes[0].terminated_at
+    spent = launch_ledger(launch).until(ended).known_usd
+    assert spent == pytest.approx(report.totals.known_usd), "the budget counts what the report has"
+
     rule = billing_rule(row.provider, row.node_type, NOON)
     rounding = row.cost_usd(rule.unit_seconds, nodes)
     millisecond = row.cost_usd(1e-3, nodes)
