@@ -304,6 +304,7 @@ def test_power8_is_replayed_as_published_and_with_shared_validation(cloudgan_her
     rows = [line.split() for line in shown.splitlines() if "POWER8, 12 x P100" in line]
     assert [row[-1] for row in rows] == ["published", "validation"]  # computed: shared validation
     assert rows[0][-5:-1] == ["11.87", "0.989", "9.075", "0.7562"]
+    assert rows[1][-7:-3] == ["11.87", "0.989", "11.87", "0.9893"]
     assert "ideal" in page.read_text()
 
 

@@ -198,8 +198,8 @@ def test_the_report_has_items_and_offers(write, cloudgan_here, tmp_path, ending)
     assert "price row" in page
     assert "unknown" in page
     if ending == "html":
-        assert "Cost by item" in page
-        assert "<svg" in page
+        chart = page.split("Cost by item", 1)[1].split("</svg>", 1)[0]
+        assert "0.01988" in chart, "the sum of the bars"
 
 
 def test_another_currency_is_refused(write, cloudgan_here):
@@ -388,7 +388,7 @@ def test_two_plans_have_a_difference_in_markdown_and_a_budget(plan_of, cloudgan_
     assert hours == ["1.667", "1.111", "-0.5556 (-33.3%)"]
     assert float(epoch[1]) == pytest.approx(per_hour * 800 / 3600, rel=1e-3)
     assert kwh[:2] == ["0.5", "0.6667"], "one V100 of 300 W for 6000 s, two for 4000 s"
-    assert float(co2[1]) / float(co2[0]) == pytest.approx(4 / 3, rel=1e-3)
+    assert co2[:2] == ["0.216", "0.288"], "at 431.95 g/kWh"
     cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=3")
     over = cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", exits=6)
     assert over.stdout.count("more than --budget-usd=2") == over.stderr.count("--budget-usd=2") == 1

@@ -25,7 +25,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 def made(count=6, *, theta=True):
     ecal = np.zeros((count, 3, 4, 5), np.float32)
     ecal[0, 2, 3, 4] = 0.25
-    ecal[1, 0, 1, 2] = 2 * LEAST_CELL_GEV
+    ecal[1, 0, 1, 2] = LEAST_CELL_GEV
     ecal[1, 0, 1, 3] = LEAST_CELL_GEV / 2  # no hit; shower 2 has none at all
     ecal[3:] = 0.001
     energy = np.arange(count, dtype=np.float32) + 10

@@ -12,7 +12,7 @@ from cloudgan.money.fees import Fees, load_fees
 from cloudgan.money.report import attempt_bills, by_activity
 from cloudgan.schema.item import Item
 from cloudgan.schema.launch import Attempt, local_attempt
-from cloudgan.schema.price_row import PoolFee
+from cloudgan.schema.price_row import CONTROL_PLANE, PoolFee
 from cloudgan.schema.record import PreemptionNotice
 from tests.money.conftest import NOON, after, attempt, launch_of
 
@@ -161,6 +161,16 @@ def test_what_is_billed_beside_the_nodes_is_no_time_of_nodes():
     rented = provisioned((0, 100), fees=(disk,), stored_gib_months=5, egress_gib=7)
     for fees in (Fees(()), load_fees()):
         assert launch_ledger(launch_of(rented), fees).node_seconds == 100
+
+
+@pytest.mark.parametrize(
+    ("fees", "items"), [((), set()), ((CONTROL_PLANE,), {Item.CLUSTER, Item.SYSTEM_NODES})]
+)
+def test_a_cluster_costs_where_the_attempt_names_its_fee_only(fees, items):
+    ledger = launch_ledger(launch_of(provisioned((0, 3600), fees=fees)), load_fees())
+    of_cluster = [one for one in ledger.lines if one.item in {Item.CLUSTER, Item.SYSTEM_NODES}]
+    assert {one.item for one in of_cluster} == items
+    assert all(one.usd for one in of_cluster)
 
 
 def test_only_rented_attempts_are_billed():

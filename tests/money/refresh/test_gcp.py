@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cloudgan.core.errors import CredentialsError, DataError
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress
 from cloudgan.money.catalog import shipped_catalog
 from cloudgan.money.refresh.feeds import RefreshRequest, validate
 from cloudgan.money.refresh.gcp import CLOUD_TPU, COMPUTE_ENGINE, GCP_KEY, gcp_quotes
@@ -52,9 +52,22 @@ def serve(lists, *skus, tpus=()):
     lists.answer = answer
 
 
+class Tasks(Progress):
+    """Keeps the names of the tasks that were started."""
+
+    def __init__(self):
+        self.names = []
+
+    def start(self, task, *numbers, **more):
+        self.names.append(task)
+
+
 def read(lists, web, asked, key=KEY):
-    quotes = gcp_quotes(web, asked, dt.date(2026, 11, 21), Silent(), key=key, url=lists.url)
-    return validate(quotes)
+    tasks = Tasks()
+    quotes = gcp_quotes(web, asked, dt.date(2026, 11, 21), tasks, key=key, url=lists.url)
+    found = validate(quotes)
+    assert tasks.names == ["querying Google Cloud"]
+    return found
 
 
 def prices(lists, web, *nodes):
