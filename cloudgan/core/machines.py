@@ -25,6 +25,7 @@ import functools
 import re
 from collections.abc import Mapping
 from importlib import resources
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -98,7 +99,7 @@ class Machine(Document):
 @functools.cache
 def table() -> Mapping[tuple[str, str], Machine]:
     """Reads the machines by cloud and node type, in the order of the file."""
-    return read_keyed(TABLE, Machine, lambda one: (one.provider, one.node_type))
+    return read_keyed(TABLE, Machine, attrgetter("provider", "node_type"))
 
 
 @functools.cache

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from cloudgan.core.documents import csv_rows, read_text, validated
-from cloudgan.core.errors import DataError, show
+from cloudgan.core.errors import CloudganError, DataError, show
 
 Model = TypeVar("Model", bound=BaseModel)
 Key = TypeVar("Key", bound=Hashable)
 
 
-def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[int, Model]]:
+def read_table(
+    path: Path | Traversable,
+    model: type[Model],
+    only: tuple[str, Container[str]] | None = None,
+) -> Iterator[tuple[int, Model]]:
     """Reads a CSV file whose columns are the fields of `model`; an empty cell is None.
 
     Columns of fields with a default, and of those that `model` takes from machines.csv, may be absent.
+
+    Args:
+        only: A column and its values in the rows to validate; others are left out.
 
     Yields:
         The last line number of each row, from 1, and the row.
@@ -38,11 +45,17 @@ def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[i
         elif len(cells) != len(columns):
             raise DataError(f"{where}: the number of cells differs from the number of columns")
         else:
-            row = {
-                name: cell if cell or name in texts else None
-                for name, cell in zip(columns, cells, strict=True)
-            }
-            yield line, validated(model, row, where)
+            row: dict[str, str | None] = dict(zip(columns, cells, strict=True))
+            if only and row.get(only[0]) not in only[1]:
+                continue
+            for name in columns:
+                if not row[name] and name not in texts:
+                    row[name] = None
+            try:
+                found = model.model_validate(row)
+            except (ValidationError, CloudganError):
+                found = validated(model, row, where)  # says where and why
+            yield line, found
     if not columns:
         raise DataError(f"{path}:1: expected the columns {', '.join(model.model_fields)}")
 

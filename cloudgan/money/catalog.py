@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
+from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
@@ -20,11 +21,16 @@ from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError, DataError, UnknownNameError, nearest
-from cloudgan.core.machines import check_accelerator, refuse_retired, retired
+from cloudgan.core.machines import check_accelerator, refuse_retired, retired, table
 from cloudgan.core.table import read_table
 from cloudgan.schema.price_row import Market, PriceRow
 from cloudgan.storage.store import StoreError
 
+_KEY = attrgetter("kind", "provider", "node_type", "region", "market", "snapshot")
+_OTHER_MARKET: dict[str, Market] = {"spot": "on_demand", "on_demand": "spot"}
+_BY_PRICE = attrgetter(
+    "usd_per_hour", "kind", "provider", "node_type", "region", "market", "snapshot"
+)
 _UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
 
 
@@ -63,7 +69,7 @@ class Catalog:
             wanted = self._with_accelerator(accelerator)
             rows = [row for row in rows if wanted(row)]
         rows = [row for row in rows if market in (None, row.market)]
-        return tuple(sorted(rows, key=lambda row: (row.usd_per_hour, row.row_id)))
+        return tuple(sorted(rows, key=_BY_PRICE))
 
     def _with_accelerator(self, text: str) -> Callable[[PriceRow], bool]:
         """Returns whether a row has the requested accelerators, or is of the requested node type."""
@@ -80,11 +86,10 @@ class Catalog:
                     f" {of_type.accelerator_count} x {of_type.accelerator}; omit the count"
                 )
             return lambda row: row.node_type == of_type.node_type
-        names = [row.accelerator for row in self.rows if is_of(row.accelerator, name)]
-        self._check("accelerator", names[0] if names else name, self.accelerators())
-        return lambda row: (
-            is_of(row.accelerator, name) and count in ("", str(row.accelerator_count))
-        )
+        known = self.accelerators()
+        names = {one for one in known if is_of(one, name)}
+        self._check("accelerator", min(names, default=name), known)
+        return lambda row: row.accelerator in names and count in ("", str(row.accelerator_count))
 
     def count_hint(self, provider: str | None, accelerator: str) -> str:
         """Returns the sold counts and the nearest for NAME:COUNT that a cloud does not sell, or ""."""
@@ -153,13 +158,31 @@ def _spellings(*names: str) -> Iterator[tuple[str, ...]]:
 
 def spelt(accelerator: str) -> str:
     """Returns an accelerator as the catalog spells it; other names and families as given."""
-    known = shipped_catalog().accelerators()  # those of a refresh are the same
+    known = sorted({one.accelerator for one in table().values()})
     return next((name for name in known if is_same(name, accelerator)), accelerator)
 
 
-def load_catalog() -> Catalog:
-    """Reads and validates the prices of package and user, merged."""
-    return merge(shipped_catalog(), checked(read_refreshed(price_folder())))
+def load_catalog(of: str | None = None) -> Catalog:
+    """Reads and validates the prices of package and user, merged.
+
+    Args:
+        of: Only those of the machines with this accelerator, family or name, whose lines alone are validated;
+            None, or a name without a price: all.
+    """
+    types = _types_of(of.partition(":")[0]) if of else None
+    found = merge(_shipped(types), checked(read_refreshed(price_folder(), types=types)))
+    return found if found.rows or types is None else load_catalog()
+
+
+@functools.lru_cache(maxsize=64)
+def _types_of(name: str) -> frozenset[str] | None:
+    """Returns the node types of an accelerator, a family or a node type; None: no machine has the name."""
+    found = [
+        one.node_type
+        for one in table().values()
+        if one.node_type.casefold() == name.casefold() or is_of(one.accelerator, name)
+    ]
+    return frozenset(found) or None
 
 
 def price_folder() -> Path:
@@ -167,11 +190,16 @@ def price_folder() -> Path:
     return settings.data_folder() / "prices"
 
 
-@functools.cache
 def shipped_catalog() -> Catalog:
     """Reads and validates the prices of the package."""
+    return _shipped(None)
+
+
+@functools.lru_cache(maxsize=64)
+def _shipped(types: frozenset[str] | None) -> Catalog:
     place = resources.files("cloudgan.money") / "lists" / "nodes.csv"
-    return checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
+    rows = read_table(place, PriceRow, types and ("node_type", types))
+    return checked((f"{place}:{line}", row) for line, row in rows)
 
 
 def merge(old: Catalog, fresh: Catalog) -> Catalog:
@@ -181,37 +209,44 @@ def merge(old: Catalog, fresh: Catalog) -> Catalog:
     """
     if not fresh.rows:
         return old
-    found = {row.row_id: row for row in fresh.rows}
-    kept = (
+    found = {_KEY(row): row for row in fresh.rows}
+    kept = [
         row
         for row in old.rows
-        if row.row_id not in found and not _contradicts(row, found.get(row.in_other_market.row_id))
-    )
+        if _KEY(row) not in found and not _contradicts(row, found.get(_in_other_market(row)))
+    ]
     return Catalog((*kept, *fresh.rows))
 
 
 def checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
     """Returns the catalog of rows and their places."""
-    places: dict[str, str] = {}
-    rows: dict[str, PriceRow] = {}
+    places: dict[tuple[str, ...], str] = {}
+    rows: dict[tuple[str, ...], PriceRow] = {}
     for place, row in placed:
-        if row.row_id in places:
-            line = places[row.row_id].rpartition(":")[2].strip()
+        key = _KEY(row)
+        if key in places:
+            line = places[key].rpartition(":")[2].strip()
             before = f"line {line}" if line.isdecimal() else line
             raise DataError(f"{place}: duplicate row of {row.row_id}, see {before}")
         placeholders = (_UNKNOWN_TPU_PRICE, _UNKNOWN_TPU_PRICE * row.accelerator_count)
         if row.accelerator.startswith("TPU") and row.usd_per_hour in placeholders:
             raise DataError(f"{place}: {row.usd_per_hour} means unknown; remove the row")
-        places[row.row_id], rows[row.row_id] = place, row
-    for row_id, row in rows.items():
-        other = rows.get(row.in_other_market.row_id)
-        if other and row.market == "on_demand" and _contradicts(row, other):
+        places[key], rows[key] = place, row
+    for key, row in rows.items():
+        other = rows.get(_in_other_market(row)) if row.market == "on_demand" else None
+        if other and row.usd_per_hour <= other.usd_per_hour:
             raise DataError(
-                f"{places[row_id]}: {row.node_type} in {row.region} costs"
+                f"{places[key]}: {row.node_type} in {row.region} costs"
                 f" {row.usd_per_hour} USD/h on demand and {other.usd_per_hour} on spot; one of"
                 " them is wrong"
             )
     return Catalog(tuple(rows.values()))
+
+
+def _in_other_market(row: PriceRow) -> tuple[str, ...]:
+    """Returns the key of the same node in the other market."""
+    kind, provider, node_type, region, market, snapshot = _KEY(row)
+    return kind, provider, node_type, region, _OTHER_MARKET[market], snapshot
 
 
 def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
@@ -282,9 +317,14 @@ def updated(old: Catalog, fresh: Catalog) -> Catalog:
 
 
 def read_refreshed(
-    folder: Path, providers: Iterable[str] = tuple(CLOUDS)
+    folder: Path,
+    providers: Iterable[str] = tuple(CLOUDS),
+    types: frozenset[str] | None = None,
 ) -> Iterator[tuple[str, PriceRow]]:
     """Reads the refreshed prices of clouds, without those of discontinued node types.
+
+    Args:
+        types: Node types to read; None: all.
 
     Yields:
         File and line, and the row.
@@ -294,7 +334,7 @@ def read_refreshed(
         if not path.exists():
             continue
         try:
-            for line, row in read_table(path, PriceRow):
+            for line, row in read_table(path, PriceRow, types and ("node_type", types)):
                 if retired(row.provider, row.node_type):
                     continue
                 _check_place(row, provider, f"{path}:{line}")

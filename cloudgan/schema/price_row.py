@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, overload
 
 from pydantic import AfterValidator, Field, model_validator
@@ -21,6 +22,7 @@ _NOT_BEFORE = "not before this date"
 _IN_THE_FUTURE = "dated in the future"
 
 
+@functools.lru_cache(maxsize=256)
 def _iso_or_unknown(text: str) -> str:
     try:
         is_date = text == UNKNOWN_DATE or dt.date.fromisoformat(text).isoformat() == text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from cloudgan.core import machines
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import in_gib, this_machine
 from cloudgan.core.labels import checked_name, spec_digits
@@ -114,7 +115,7 @@ def _has_accelerator(request: LaunchRequest) -> bool | None:
         return catalog_with(request.price_file).row(request.price_as).accelerator_count > 0
     if name is None:
         return None if request.provider == "local" else request.is_provisioned
-    nodes = (row for row in load_catalog().rows if row.node_type.casefold() == name.casefold())
+    nodes = (row for row in load_catalog(name).rows if row.node_type.casefold() == name.casefold())
     return all(row.accelerator_count > 0 for row in nodes)
 
 
@@ -214,9 +215,11 @@ def memory_warnings(config: RunConfig, workers: Workers) -> tuple[str, ...]:
     if workers.accelerators_per_node:
         available = None  # of a TPU, or unknown
         if workers.accelerator and not workers.accelerator.startswith("TPU"):
-            rows = (row for row in load_catalog().rows if row.accelerator == workers.accelerator)
-            known = (row.accelerator_memory_gib for row in rows)
-            available = min((memory for memory in known if memory), default=None)
+            its = [
+                one for one in machines.table().values() if one.accelerator == workers.accelerator
+            ]
+            known = [one.accelerator_memory_gib for one in its if one.accelerator_memory_gib]
+            available = min(known, default=None)
         expected = footprint_on(config, "GPU").of_replica(batch)
         owner = f"one {workers.accelerator}"
     else:

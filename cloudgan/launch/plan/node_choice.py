@@ -76,7 +76,9 @@ class NodeChoice:
         Raises:
             PlanError: No offer matches, or none can be provisioned.
         """
-        history, catalog = self.history, load_catalog()
+        history = self.history
+        is_open = history.first is not None or self.request.price_as
+        catalog = load_catalog(None if is_open else self.request.accelerator_name)
         regions = self.request.regions_in(self.request.provider)
         request = self.request.model_copy(update={"regions": regions})
         try:
@@ -293,6 +295,7 @@ def _find_offers(
         cloud = None if request.chooses_cloud else request.provider
         count = request.accelerator_count if request.has_accelerator_count else None
         machines.refuse_missing_accelerator(cloud, name, count)
+        catalog = load_catalog()
         hint = catalog.region_hint(cloud, request.regions)
         if request.accelerator:
             hint += catalog.count_hint(cloud, request.accelerator)
