@@ -52,6 +52,8 @@ def __getattr__(name: str) -> object:
         value: object = _version()
     elif name in _EXPORTS:
         value = getattr(import_module(f"cloudgan.{_EXPORTS[name]}"), name)
+        if "body" in getattr(value, "__dict__", ()):
+            value = import_module("cloudgan.core.command").described(value)
     else:
         raise AttributeError(f"module 'cloudgan' has no attribute {name!r}")
     globals()[name] = value

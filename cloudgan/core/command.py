@@ -24,12 +24,13 @@ def command(body: Callable[..., Value]) -> Callable[..., Value]:
             keyword-only and have defaults.
 
     Returns:
-        A function whose signature and documentation list every flag; `model_of` and `body_of` give its parts.
+        A function of keywords; `model_of` and `body_of` give its parts. `described` adds its signature and
+        documentation, which list every flag: the program needs neither.
     """
     hints = get_type_hints(body)
     first, *others = inspect.signature(body).parameters.values()
     model: type[Options] = hints[first.name]
-    own = frozenset(one.name for one in others)
+    own = frozenset([one.name for one in others])
 
     @functools.wraps(body)
     def call(*arguments: Any, **keywords: Any) -> Value:
@@ -43,14 +44,21 @@ def command(body: Callable[..., Value]) -> Callable[..., Value]:
         return body(build(model, given | keywords, command=name), **passed)
 
     call.__dict__.update(model=model, body=body)
-    call.__signature__ = signature(model, others, hints)  # type: ignore[attr-defined]
-    call.__annotations__ = {
-        one.name: one.annotation
-        for one in call.__signature__.parameters.values()  # type: ignore[attr-defined]
-    } | {"return": hints.get("return")}
-    call.__doc__ = document(model, body)
     del call.__wrapped__  # inspect.signature() must not follow it
     return call
+
+
+def described(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Returns a command with the signature, annotations and documentation of its flags."""
+    model, body = model_of(function), body_of(function)
+    hints = get_type_hints(body)
+    _, *others = inspect.signature(body).parameters.values()
+    its = signature(model, others, hints)
+    function.__signature__ = its  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in its.parameters.values()}
+    function.__annotations__["return"] = hints.get("return")
+    function.__doc__ = document(model, body)
+    return function
 
 
 def model_of(function: Callable[..., Any]) -> type[Options]:

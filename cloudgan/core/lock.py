@@ -10,6 +10,7 @@ installs before anything else is there.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import tomllib
@@ -60,7 +61,7 @@ def _parsed(lock: str) -> tuple[dict[str, str], dict[str, set[str]]]:
     name = ""
     for line in lock.splitlines(keepends=True):
         if line.startswith(_VIA):
-            users[name] = {_name(each) for each in line.removeprefix(_VIA).split(",")}
+            users[name] = set(map(_name, line.removeprefix(_VIA).split(",")))
         elif line[0].isalnum():
             name = _name(line)
             blocks[name] = line
@@ -96,6 +97,7 @@ def _direct(extra: str, declared: Mapping[str, Iterable[str]]) -> set[str]:
     return found
 
 
+@functools.lru_cache(maxsize=1024)
 def _name(requirement: str) -> str:
     """Returns the normalized name of a package (https://packaging.python.org/en/latest/specifications/name-normalization/)."""
     match = _NAME.search(requirement)

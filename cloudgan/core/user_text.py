@@ -52,4 +52,6 @@ def printable(text: str) -> str:
     Terminals obey control sequences, such as one that writes to the clipboard; a heartbeat or the
     message of a cluster may hold any.
     """
+    if text.replace("\n", "").isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\n" else REPLACED for c in text)

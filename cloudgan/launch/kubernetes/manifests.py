@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import yaml
 
 from cloudgan.core import assets, clouds
-from cloudgan.core.documents import parse_yaml
+from cloudgan.core.documents import parse_package_yaml
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import SECRET_NAMES, new_secret, secret_key, secret_value
 from cloudgan.launch.kubernetes.extensions import (
@@ -433,7 +433,7 @@ def load_manifest(name: str) -> dict[str, Any]:
 
 @functools.cache
 def _parsed(name: str) -> dict[str, Any]:
-    manifest: dict[str, Any] = parse_yaml(assets.read_text(f"k8s/{name}.yaml"), name)
+    manifest: dict[str, Any] = parse_package_yaml(assets.read_text(f"k8s/{name}.yaml"))
     return manifest
 
 

@@ -57,10 +57,11 @@ def own_wheel(folder: Path) -> Wheel:
     """Builds the wheel of this cloudgan in a folder; equal files give equal bytes on every machine."""
     info = f"{_NAME}-{cloudgan.__version__}.dist-info"
     files = _package() | {f"{info}/{name}": content for name, content in _description().items()}
-    record = "".join(
-        f"{name},{_digest(files[name])},{len(files[name])}\n" for name in sorted(files)
-    )
-    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    record = []
+    for name, content in sorted(files.items()):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        record.append(f"{name},sha256={digest},{len(content)}\n")
+    files[f"{info}/RECORD"] = f"{''.join(record)}{info}/RECORD,,\n".encode()
     path = folder / f"{_NAME}-{cloudgan.__version__}-py3-none-any.whl"
     with tempfile.TemporaryFile() as packed:
         # Uncompressed: the output of zlib depends on its version.
@@ -98,11 +99,6 @@ def _description() -> dict[str, bytes]:
     found = {name: installed.read_text(name) for name in ("METADATA", *_FROM_INSTALLATION)}
     kept = {name: text.replace("\r\n", "\n").encode() for name, text in found.items() if text}
     return kept | {"WHEEL": _WHEEL.encode()}
-
-
-def _digest(content: bytes) -> str:
-    raw = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
-    return f"sha256={raw.rstrip(b'=').decode()}"
 
 
 def without_markers(lock_text: str) -> str:
