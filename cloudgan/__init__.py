@@ -27,7 +27,7 @@ _EXPORTS = {
     "logs": "launch.operations.runs",
     "offers": "launch.operations.offers",
     "open_run": "api.run",
-    "plan": "api.deploy",
+    "plan": "api.plan",
     "prices": "money.prices",
     "report": "launch.operations.run_pages",
     "search": "api.search",

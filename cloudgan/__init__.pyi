@@ -8,11 +8,11 @@ from typing import Literal
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deploy import DeployResult as DeployResult
 from cloudgan.api.export import Export as Export
+from cloudgan.api.plan import SweepPlan as SweepPlan
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.search import CrossValidation as CrossValidation
 from cloudgan.api.showers import ShowerFile as ShowerFile
-from cloudgan.api.sweep import SweepPlan as SweepPlan
 from cloudgan.api.sweep import SweepResult as SweepResult
 from cloudgan.coevolution.run_result import Evolution as Evolution
 from cloudgan.core.progress import Progress as Progress

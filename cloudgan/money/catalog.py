@@ -198,7 +198,7 @@ def shipped_catalog() -> Catalog:
 @functools.lru_cache(maxsize=64)
 def _shipped(types: frozenset[str] | None) -> Catalog:
     place = resources.files("cloudgan.money") / "lists" / "nodes.csv"
-    rows = read_table(place, PriceRow, types and ("node_type", types))
+    rows = read_table(place, PriceRow, ("node_type", types) if types else None)
     return checked((f"{place}:{line}", row) for line, row in rows)
 
 
@@ -334,7 +334,7 @@ def read_refreshed(
         if not path.exists():
             continue
         try:
-            for line, row in read_table(path, PriceRow, types and ("node_type", types)):
+            for line, row in read_table(path, PriceRow, ("node_type", types) if types else None):
                 if retired(row.provider, row.node_type):
                     continue
                 _check_place(row, provider, f"{path}:{line}")

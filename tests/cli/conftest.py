@@ -113,6 +113,7 @@ def user_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("USER", "marie@example.org")
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
+    monkeypatch.setattr("cloudgan.api.plan.known_wheels", lambda *_: wheels)
     monkeypatch.setattr("cloudgan.api.deploy.known_wheels", lambda *_: wheels)
     monkeypatch.setattr("cloudgan.launch.operations.deployment.known_wheels", lambda *_: wheels)
     monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: wheels)
