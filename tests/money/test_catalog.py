@@ -252,3 +252,26 @@ def test_an_invalid_file_is_reported_with_the_command(folder, wrong, message):
     path.write_text(wrong(path.read_text()))
     with pytest.raises(DataError, match=rf"{re.escape(message)}.*prices refresh --provider=aws"):
         load_catalog()
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_read"), [("l4:1", False), ("g6.xlarge", False), ("a10g", True), (None, True)]
+)
+def test_only_the_lines_of_the_machines_asked_for_are_validated(folder, asked, is_read):
+    whole = load_catalog()
+    write_refreshed(folder, "aws", [fresh("spot", 0.41)])
+    file = refreshed_file(folder, "aws")
+    file.write_text(file.read_text().replace("0.41", "free"))
+    if is_read:
+        with pytest.raises(DataError, match=r"aws\.csv:2: usd_per_hour is 'free'"):
+            load_catalog(asked)
+    else:
+        found = load_catalog(asked)
+        assert found.find(accelerator=asked) == whole.find(accelerator=asked)
+        assert {row.accelerator for row in found.rows} == {"L4"}
+
+
+@pytest.mark.parametrize(("asked", "near"), [("V10", "V100"), ("GB200", "B200")])
+def test_a_name_without_a_price_is_compared_with_all_prices(folder, asked, near):
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{near}'"):
+        load_catalog(asked).find(accelerator=asked)
