@@ -253,25 +253,26 @@ class LaunchLog:
 
     def _change(self, change: Callable[[Attempts], Attempts]) -> None:
         """Writes what `change` makes of the newer copy; another process, such as `status`, changes it before or after."""
-        store: RunResults | None = None
+        known = self.read()
         there: Launch | None = None
-        with suppress(CloudganError):  # it does not answer, or the folder there is a namesake's
-            if self.results and self.results.is_own():
-                there, store = self.results.read_launch(), self.results
+        with suppress(CloudganError):  # the folder there is a namesake's, or does not answer
+            found = self.results.read_launch() if self.results else None
+            if self.results and found and (found.changes <= known.changes or self.results.is_own()):
+                there = found
 
         def changed(here: Launch) -> Launch:
             newest = there if there and there.changes > here.changes else here
             attempts = change(newest.attempts)
             return newest if attempts == newest.attempts else newest.with_attempts(attempts)
 
-        known = self.read()
-        if changed(known) != known:
+        if is_changed := changed(known) != known:
             with awaited_target(self.folder.launch_file):
                 known = changed(self.read())
                 launch.write(self.folder.launch_file, known)
-        if store and known.changes and known != there:
-            with suppress(CloudganError):  # the next look writes it again
-                store.write_launch(known)
+        is_behind = known.changes > there.changes if there else is_changed
+        if self.results and is_behind:
+            with suppress(CloudganError):  # the next change writes it again
+                self.results.write_launch(known)
 
 
 def _held(attempt: Attempt) -> Attempt:

@@ -346,9 +346,11 @@ def test_an_end_that_another_machine_saw_is_not_that_of_the_next_look(machines, 
 
 def test_what_a_store_did_not_take_is_there_after_the_next_look(machines):
     log = machines["a"]
-    log.results.store.is_away = True
     log.record_rejected("no machine")
-    assert (reasons(log.read()), log.results.read_launch()) == (["no machine"], None)
+    log.results.store.is_away = True
+    log.record_rejected("no quota")
+    assert reasons(log.read()) == ["no machine", "no quota"]
+    assert reasons(log.results.read_launch()) == ["no machine"]
     log.results.store.is_away = False
     log.refresh()
     assert log.results.read_launch() == log.read()
