@@ -206,10 +206,6 @@ def check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
             f"--blocks={chosen['blocks']} are of this machine; with --store the blocks are the nodes of"
             f" `cloudgan deploy --nodes=N -- join {name}`"
         )
-    if base.uses_jax:
-        raise ConfigError(
-            "--engine=jax with --store is not built: a block in a pod has no JAX; omit it, or omit --store"
-        )
     if base.training.workers > 1:
         raise ConfigError(
             f"--workers={base.training.workers} with --store is not built: a block in a pod trains in one process or"

@@ -249,7 +249,7 @@ class SearchBlock:
                     )
                 time.sleep(0.0 if found else _ASK_SECONDS)
             if found:
-                self._check_ranks(found[0].base.parallel.mode)
+                self._check_deployment(found[0].base)
                 progress, blocks = LogProgress(self._log), [self._block]
                 loop = TrialLoop(
                     *found, blocks, self._place, progress, name=self._name, stop=self.stop
@@ -265,10 +265,16 @@ class SearchBlock:
         self._log.say("the search has ended")
         return 0
 
-    def _check_ranks(self, mode: str) -> None:
-        """Checks that this deployment is for the ranks of the trials: its pods protect their ports."""
-        if mode not in {"none", self._pod.config.parallel.mode}:
-            name = self._pod.config.join
+    def _check_deployment(self, base: RunConfig) -> None:
+        """Checks that this deployment is for the trials: it has their engine, and protects the ports of their ranks."""
+        own, mode, name = self._pod.config, base.parallel.mode, self._pod.config.join
+        engine = base.training.engine
+        if engine != own.training.engine:
+            raise ConfigError(
+                f"the search {name} trains with --engine={engine}, and this deployment is for {own.training.engine}:"
+                f" deploy its blocks with `cloudgan deploy ... -- join {name} --engine={engine}`"
+            )
+        if mode not in {"none", own.parallel.mode}:
             raise ConfigError(
                 f"the search {name} trains with --parallel={mode}, and nothing keeps others from the ports of its ranks"
                 f" here: deploy its blocks with `cloudgan deploy ... -- join {name} --parallel={mode}`"

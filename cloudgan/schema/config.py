@@ -147,8 +147,8 @@ class RunConfig(SparseDocument):
 
     @property
     def uses_jax(self) -> bool:
-        """Whether the networks are trained with JAX."""
-        return self.trains_one and self.training.engine == "jax"
+        """Whether JAX trains the networks of the run, or those of the trials that it joins."""
+        return (self.trains_one or self.task == "join") and self.training.engine == "jax"
 
     @property
     def has_ranks(self) -> bool:
@@ -193,9 +193,10 @@ class RunConfig(SparseDocument):
     @model_validator(mode="after")
     def _jax_supports_it(self) -> Self:
         training, parallel = self.training, self.parallel
-        if training.engine != "jax" or self.task != "train":
+        if training.engine != "jax" or self.task == "simulate":
             return self
         missing = {
+            "a grid of cells": self.grid is not None,
             f"--parallel={parallel.mode}": parallel.has_ranks,
             f"--stages={','.join(parallel.stages)}": bool(parallel.stages),
             "--loop=fit": training.loop == "fit",

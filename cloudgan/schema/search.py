@@ -41,7 +41,9 @@ Point = dict[str, Value]
 _SECTIONS = ("model", "training")
 _INSIDE = 0.382
 """Position in a range; a key of whole numbers refuses its value if the range has fractions."""
-_FIXED = {"model.preset", "model.networks", "training.seed", "training.workers"}
+_FIXED = {"model.preset", "model.networks"} | {
+    f"training.{key}" for key in ("seed", "workers", "engine")
+}
 
 
 class Dimension(FiniteDocument):

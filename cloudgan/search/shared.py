@@ -80,9 +80,10 @@ def _published(store: Store) -> SearchConfig | None:
 
 def join_command(config: SearchConfig, name: str) -> str:
     """Returns the command that starts the blocks of a search with a store."""
-    mode = config.base.parallel.mode
-    ranks = "" if mode == "none" else f" --parallel={mode}"
-    return f"cloudgan deploy --store={config.store} --nodes=N -- join {name}{ranks}"
+    mode, engine = config.base.parallel.mode, config.base.training.engine
+    own = "" if mode == "none" else f" --parallel={mode}"
+    own += "" if engine == "tensorflow" else f" --engine={engine}"
+    return f"cloudgan deploy --store={config.store} --nodes=N -- join {name}{own}"
 
 
 class Follower:

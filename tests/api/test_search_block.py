@@ -83,8 +83,8 @@ class Deployment:
 
 def published(tmp_path, trials, place=None, **given):
     """The folder of a search and its study; `run` follows it."""
-    given |= {"model": {"preset": "smoke"}, "training": {"seed": 3}}
-    base = parse_config(given, "test")
+    training = {"seed": 3} | given.pop("training", {})
+    base = parse_config(given | {"model": {"preset": "smoke"}, "training": training}, "test")
     url = place or str(tmp_path / "store")
     config = SearchConfig(base=base, space=SPACE, sampler="random", trials=trials, store=url)
     folder = SearchFolder(tmp_path / "s")
@@ -181,10 +181,19 @@ def test_a_trial_keeps_the_checkpoints_that_its_record_in_the_store_may_not_name
     assert own.config_hash() == given.config_hash(), "the same run continues"
 
 
-def test_a_block_that_protects_no_ports_trains_no_trial_whose_ranks_listen(tmp_path):
-    _, study, _ = published(tmp_path, 1, parallel={"mode": "easgd", "ranks": 2})
+@pytest.mark.parametrize(
+    ("base", "flag"),
+    [
+        ({"parallel": {"mode": "easgd", "ranks": 2}}, "--parallel=easgd"),
+        ({"training": {"engine": "jax"}}, "--engine=jax"),
+    ],
+    ids=["ports of ranks are open", "no JAX"],
+)
+def test_a_block_trains_no_trial_for_which_its_deployment_is_not_made(tmp_path, base, flag):
+    folder, study, _ = published(tmp_path, 1, **base)
+    assert shared.join_command(folder.read_config(), "s").endswith(f"-- join s {flag}")
     deployment = Deployment(tmp_path, "d", 0)
-    with pytest.raises(ConfigError, match="-- join s --parallel=easgd"):
+    with pytest.raises(ConfigError, match=f"-- join s {flag}`"):
         deployment.block(0).run()
     assert study.trials() == []
 

@@ -155,3 +155,13 @@ def test_blocks_have_no_forecast_and_the_budget_and_the_deadline_of_their_deploy
     limits = ("--accelerator=t4:1", price, "--budget-usd=1", "--max-hours=100")
     found = planned(*job("join lr", *JOIN, *limits))
     assert found["limits"]["deadline_reason"].startswith("--budget-usd=1")
+
+
+@pytest.mark.parametrize(
+    "words", ["join search", "search space.yaml x.h5", "crossvalidate x.h5 --run=runs/search"]
+)
+def test_blocks_have_the_engine_of_their_trials_and_its_image(planned, user_folder, words):
+    (user_folder / "space.yaml").write_text("model.learning_rate: {low: 0.001, high: 0.01}\n")
+    found = planned(*job(f"{words} --engine=jax", *JOIN))
+    assert (found["config"]["join"], found["config"]["training"]["engine"]) == ("search", "jax")
+    assert found["workers"]["image"] == "python:3.11-slim"

@@ -139,6 +139,7 @@ def test_an_invalid_reference_is_refused_before_anything_starts(cloudgan_here, u
         (("TPU-v5e", JAX), {"jax", "libtpu", "keras", "boto3"}, {"tensorflow-tpu", "mpich"}),
         ((None, JAX), {"jax", "jaxlib", "keras", "numpy"}, {"libtpu", "tensorflow"}),
         ((None, JOIN), {"keras", "optuna", "cmaes", "scikit-learn", "sqlalchemy"}, {"mpich"}),
+        ((None, JOIN | JAX), {"jax", "jaxlib", "keras", "optuna"}, {"tensorflow"}),
     ],
 )
 def test_pods_install_the_libraries_of_their_accelerator_and_of_their_job(

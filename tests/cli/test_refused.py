@@ -195,7 +195,7 @@ CASES = r"""
 2 | SEARCH --preset=smoke --parallel=downpour | --parallel=downpour in a search needs --ranks=N, such as --ranks=3
 2 | SEARCH --preset=smoke --store=st --parallel=downpour --ranks=3 --group=3 | use --ranks=4
 2 | deploy STORE --provider=local -- join lr --parallel=easgd | cannot copy checkpoints to
-2 | SEARCH --preset=smoke --store=st --engine=jax | a block in a pod has no JAX; omit it, or omit --store
+2 | deploy STORE -- join lr --engine=jax --parallel=easgd | --engine=jax does not support --parallel=easgd
 2 | SEARCH --config=two.yaml --store=st | --workers=2 with --store is not built
 2 | SEARCH --config=warm.yaml --store=st | is a folder of this machine, which pods cannot read
 2 | search . | without search.json
@@ -284,6 +284,7 @@ CASES = r"""
 2 | deploy --seeds=1,2 --detach --data=x.h5 | omit --detach
 # Trainings on this machine
 2 | train --engine=jax --data=. --parallel=downpour | --engine=jax does not support --parallel
+2 | plan STORE -- evolve --config=jax.yaml --grid=2x2 | --engine=jax does not support a grid of cells
 2 | train --engine=jax --data=. --stages=conv1 | --engine=jax does not support --stages
 2 | train --engine=jax --data=. --loop=fit | --engine=jax does not support --loop
 2 | train --engine=jax --data=. --precision=float64 | --engine=jax does not support --precision
@@ -390,6 +391,7 @@ ROWS = [line.split(" | ", 2) for line in CASES if not line.startswith("#")]
 def files(user_folder, monkeypatch):
     """What some of the cases name."""
     (user_folder / "join.yaml").write_text("{task: join, join: lr}")
+    (user_folder / "jax.yaml").write_text("training: {engine: jax}")
     (user_folder / "simulate.yaml").write_text("run: simulate --showers=10")
     (user_folder / "space.yaml").write_text(
         "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"

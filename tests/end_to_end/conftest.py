@@ -64,7 +64,8 @@ def with_login(cluster, s3_server, monkeypatch, kubeconfig):
     from cloudgan.launch.kubernetes.kubeconfig import connect
     from emulators.kubernetes import RCLONE, python_image, rclone_image
 
-    images = {name: python_image() for name in ("tensorflow/tensorflow:2.21.0", "lab/gan:1")}
+    names = ("tensorflow/tensorflow:2.21.0", "python:3.11-slim", "lab/gan:1")
+    images = {name: python_image() for name in names}
     images[RCLONE] = rclone_image()
     with cluster(images=images) as made:
         monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(kubeconfig)))

@@ -145,3 +145,23 @@ def test_one_command_coordinates_a_search_and_launches_its_blocks(here, cloudgan
         assert [trial["state"] for trial in found["trials"]] == ["complete"] * trials
     assert json.loads(cloudgan_here("status", "blocks", "--json").stdout)["state"] == "done"
     assert (here / "runs/lr/report.html").exists()
+
+
+def test_pods_train_the_trials_of_a_search_with_jax(here, cluster, cloudgan_here):
+    pytest.importorskip("optuna")
+    pytest.importorskip("jax")
+    write_space_and_showers(here)
+    quick = "--env=XLA_FLAGS=--xla_backend_optimization_level=0"
+    job = ("search", "space.yaml", "shards", "--trials=2", "--sampler=random", "--run=runs/lr")
+    own = ("--config=plain.yaml", "--engine=jax", "--epochs=1")
+    flags = (*ON_CLUSTER, "--name=blocks", quick, "--", *job, *own)
+    found = json.loads(cloudgan_here("deploy", *flags).stdout)
+    assert [trial["state"] for trial in found["trials"]] == ["complete"] * 2
+    for number in range(2):
+        lines = record.read(here / f"runs/lr/trials/000{number}/record.jsonl")
+        assert lines.started().numerics.jax
+        assert not lines.started().numerics.tensorflow
+        assert lines.validations()
+    images = {pod["spec"]["containers"][0]["image"] for pod in pods_of(cluster, "blocks-")}
+    assert images == {"python:3.11-slim"}
+    cloudgan_here("down", "blocks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from cloudgan.core.clouds import CLOUDS
@@ -29,6 +30,7 @@ from cloudgan.schema.parallel import ParallelMode
 from cloudgan.schema.plan import Plan, Showers
 from cloudgan.schema.search import FILE_NAME, SearchConfig
 from cloudgan.schema.simulation import UNIT
+from cloudgan.schema.training_config import EngineName
 from cloudgan.training.run_options import resolve
 
 _CONFIG: Any = flag(None, "a run.yaml; flags override its keys", "Model", placeholder="FILE")
@@ -97,11 +99,12 @@ class JoinJob(Options):
     parallel: ParallelMode = flag(
         "none", "that of the search: each node trains with the ranks of a trial", "Ranks"
     )
+    engine: EngineName = flag("tensorflow", "that of the search: tensorflow or jax", "Ranks")
 
     @property
     def training(self) -> Training:
         """The keys that were given; there is no run.yaml."""
-        return _joins(self.name, self.parallel)
+        return _joins(self.name, self.parallel, self.engine)
 
 
 class SearchJob(SearchOptions):
@@ -111,8 +114,7 @@ class SearchJob(SearchOptions):
     def training(self) -> Training:
         """The keys of the blocks; there is no run.yaml."""
         if (file := local_path(self.space) / FILE_NAME).is_file():
-            mode = read_json(file, SearchConfig).base.parallel.mode
-            return _joins(file.parent.resolve().name, mode)
+            return _joins_for(file.parent, read_json(file, SearchConfig).base)
         return _blocks_of(self)
 
 
@@ -125,15 +127,20 @@ class CrossvalidateJob(CrossvalidateOptions):
         return _blocks_of(self)
 
 
-def _joins(folder: str, mode: ParallelMode) -> Training:
-    keys = {"task": "join", "join": folder}
-    return keys | ({} if mode == "none" else {"parallel.mode": mode}), None
+def _joins(name: str, mode: ParallelMode, engine: EngineName) -> Training:
+    keys = {"task": "join", "join": name}
+    keys |= {} if mode == "none" else {"parallel.mode": mode}
+    return keys | ({} if engine == "tensorflow" else {"training.engine": engine}), None
+
+
+def _joins_for(folder: Path, base: RunConfig) -> Training:
+    """Returns the keys of the blocks of a study, whose ranks and engine are those of its trials."""
+    return _joins(folder.resolve().name, base.parallel.mode, base.training.engine)
 
 
 def _blocks_of(options: SearchOptions | CrossvalidateOptions) -> Training:
-    """Returns the keys of the blocks of a study, whose ranks are those of its trials."""
     config, _ = resolve(options.run_keys, config=options.config, run=options.run, fresh=True)
-    return _joins(local_path(options.run).resolve().name, config.parallel.mode)
+    return _joins_for(local_path(options.run), config)
 
 
 Job = TrainJob | EvolveJob | SimulateJob | JoinJob | SearchJob | CrossvalidateJob
