@@ -4,7 +4,11 @@ Sources, read 2026-11-21 where nothing else is said. GCP: GPUs per machine and c
 (AI-Hypercomputer/xpk, src/xpk/core/system_characteristics.py; its docs say "A3 Mega only" of the newest on
 demand, 2026-11-22); disk types, and which a3-highgpu are on demand: from memory. TPU slices:
 https://docs.cloud.google.com/tpu/docs (pages v2 to v6e, runtimes, types-zones, whose version with TPU7x lists
-no v2 or v3), with the image of a generation's single VMs on slices of several, as JAX takes it. AWS:
+no v2 or v3), with the image of a generation's single VMs on slices of several, as JAX takes it. TPU nodes of
+GKE: machine types, labels and topologies of xpk (as above; a page, "About TPUs in GKE" of 2026-04-08, confirms
+2x4 of two ct5lp-hightpu-4t), vCPUs and memory of the same generation's VMs, disk types: from memory; the quota
+of v5e: `gcloud compute regions describe` as quoted in public notes, those of v5p and v6e are in no such list
+(TPUS-PER-TPU-FAMILY-per-project-region), read 2026-11-30. AWS:
 https://aws.amazon.com/ec2/instance-types/ (accelerated computing), supported by the image of
 https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html; quotas:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html and .../using-spot-limits.html.
@@ -70,6 +74,7 @@ class Machine(Document):
     replacement: str = Field(description="the nearest on sale: ACCELERATOR:COUNT, or a TPU slice")
     refused: str = Field(description="why cloudgan refuses it, though the cloud may sell it")
     source: str = Field(description="of the day of retirement")
+    topologies: str = Field(description="of slices of TPU nodes in GKE, by chips, spaces between")
 
     @property
     def image_problem(self) -> str:

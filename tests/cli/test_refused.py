@@ -19,6 +19,7 @@ SHORT = {
     "H100": "--provider=gcp --region=us-central1 --accelerator=a3-highgpu-8g",
     "V100": "--provider=gcp --accelerator=v100:8",
     "STORE": "--store=s3://lab/gan",
+    "TPUS": "--provider=gcp --region=us-central1 --allow-unknown-price",
     "TWO_HOURS": "--preset=paper --epochs=60 --max-hours=2",
     "SEARCH": "search space.yaml --data=x.h5",
     "BOTH": "--generated=g.h5 --reference=r.h5",
@@ -195,6 +196,9 @@ CASES = r"""
 2 | SEARCH --preset=smoke --parallel=downpour | --parallel=downpour in a search needs --ranks=N, such as --ranks=3
 2 | SEARCH --preset=smoke --store=st --parallel=downpour --ranks=3 --group=3 | use --ranks=4
 2 | deploy STORE --provider=local -- join lr --parallel=easgd | cannot copy checkpoints to
+5 | plan TPUS --accelerator=ct5lp-hightpu-4t --nodes=3 -- train --engine=jax | where N is 1 (2x2), 2 (2x4), 4 (4x4)
+5 | plan TPUS --accelerator=ct6e-standard-8t --nodes=2 -- train --engine=jax | where N is 1 (2x4)
+5 | plan TPUS --accelerator=ct5p-hightpu-4t -- train | TPU nodes of GKE train with JAX only
 2 | deploy STORE -- join lr --engine=jax --parallel=easgd | --engine=jax does not support --parallel=easgd
 2 | SEARCH --config=two.yaml --store=st | --workers=2 with --store is not built
 2 | SEARCH --config=warm.yaml --store=st | is a folder of this machine, which pods cannot read

@@ -9,6 +9,7 @@ import json
 import pytest
 import requests
 
+from cloudgan.schema import record
 from cloudgan.storage.store import open_store
 
 pytestmark = pytest.mark.slow
@@ -87,3 +88,35 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     assert "node pool" not in json.dumps(found)
     cloudgan_here("setup", "--provider=gcp", "--teardown", "--purge", "--yes")
     assert (google.identity.accounts, google.storage.buckets) == ({}, {})
+
+
+def test_four_pods_train_as_one_with_jax_on_the_hosts_of_a_tpu_slice(
+    google, here, shards, cloudgan_here
+):
+    pytest.importorskip("jax")
+    google.compute.quotas |= {"TPU_LITE_PODSLICE_V5": 16.0}
+    cloudgan_here("setup", "--provider=gcp", "--region=us-central1", "--yes")
+    flags = (
+        "--provider=gcp",
+        "--region=us-central1",
+        "--accelerator=ct5lp-hightpu-4t",
+        "--nodes=4",
+    )
+    flags += (
+        "--allow-unknown-price",
+        "--name=gan",
+        "--cpus=1",
+        "--memory-gib=2",
+        "--yes",
+        "--json",
+    )
+    flags += ("--env=XLA_FLAGS=--xla_backend_optimization_level=0",)
+    job = ("train", "--config=plain.yaml", f"--data={shards}", "--engine=jax", "--epochs=1")
+    result = json.loads(cloudgan_here("deploy", *flags, "--", *job, "--global-batch=32").stdout)
+    assert result["state"] == "finished"
+    assert google.left() == []
+    started = record.read(here / "runs" / "gan" / "record.jsonl").started()
+    assert (started.strategy, started.numerics.workers) == ("multiworker", 4)
+    assert started.numerics.jax
+    assert not started.numerics.tensorflow
+    assert result["usd"] is None, "unknown, which is not zero"

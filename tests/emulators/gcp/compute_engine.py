@@ -12,7 +12,7 @@ Object = dict[str, Any]
 ZONES = {
     "us-central1-a": ("g2-standard-4", "nvidia-tesla-v100", "a2-highgpu-1g"),
     "us-central1-b": ("g2-standard-4", "ct6e-standard-4t"),
-    "us-central1-f": ("nvidia-tesla-v100",),
+    "us-central1-f": ("nvidia-tesla-v100", "ct5lp-hightpu-4t", "ct6e-standard-4t"),
     "europe-west4-a": ("g2-standard-4", "a3-highgpu-8g"),
 }
 """What is where: machine types, and GPUs that are attached to machines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z][-_a-z0-9]{0,62}")
 _VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 _OLD_GPUS = ("nvidia-tesla-v100", "nvidia-tesla-p100")
+_TPU = "cloud.google.com/gke-tpu-"
+_CHIPS = re.compile(r"ct(5lp|5p|6e)-[a-z]+-(\d)t")
+_SLICES = {"5lp": "tpu-v5-lite-podslice", "5p": "tpu-v5p-slice", "6e": "tpu-v6e-slice"}
+_ONE_HOST = {"1": "1x1", "4": "2x2", "8": "2x4"}
 STOCK_OUT = (
     "The zone does not have enough resources available to fulfill the request:"
     " ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
@@ -207,8 +212,15 @@ class KubernetesEngine:
         taints = [one | {"effect": "NoSchedule"} for one in config.get("taints", ())]
         if gpus:
             taints.append({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})
+        tpus = {}
+        if chips := _CHIPS.search(config["machineType"]):
+            # "About TPUs in GKE" (2026-04-08): labels, taint and resource of TPU nodes.
+            labels = {f"{_TPU}accelerator": _SLICES[chips[1]], f"{_TPU}topology": _topology(pool)}
+            config = config | {"labels": config["labels"] | labels}
+            taints.append({"key": "google.com/tpu", "value": "present", "effect": "NoSchedule"})
+            tpus = {"google.com/tpu": chips[2]}
         for name in _machines(pool):
-            self.nodes.come(name, gpus=gpus, labels=config["labels"], taints=taints)
+            self.nodes.come(name, gpus=gpus, labels=config["labels"], taints=taints, amounts=tpus)
 
     def _go(self, pool: Object) -> None:
         for name in _machines(pool):
@@ -241,8 +253,7 @@ class KubernetesEngine:
             driver = one.get("gpuDriverInstallationConfig", {}).get("gpuDriverVersion")
             if one.get("acceleratorType") in _OLD_GPUS and driver == "LATEST":
                 raise Refusal(400, f"Driver LATEST does not support {one['acceleratorType']}.")
-        if pool.get("placementPolicy", {}).get("tpuTopology") and pool["initialNodeCount"] == 1:
-            raise Refusal(400, "TPU topology must not be set for a single-host node pool.")
+        _check_slice(pool)
         if "reservationAffinity" in config:
             self.refuse_reservation(pool)
         if config.get("spot") and config.get("flexStart"):
@@ -364,3 +375,20 @@ def check_queued(pool: Object) -> None:
     }
     if found := [name for name, is_wrong in wrong.items() if is_wrong]:
         raise Refusal(400, f"Queued provisioning does not support: {', '.join(found)}.")
+
+
+def _topology(pool: Object) -> str:
+    """Returns the topology of TPU nodes; a pool of one node states none."""
+    chips = _CHIPS.search(pool["config"]["machineType"])
+    found = pool.get("placementPolicy", {}).get("tpuTopology")
+    return str(found or ("2x2x1" if chips and chips[1] == "5p" else _ONE_HOST[chips[2]]))
+
+
+def _check_slice(pool: Object) -> None:
+    """Refuses a pool of TPU nodes that is no slice."""
+    if pool.get("placementPolicy", {}).get("tpuTopology") and pool["initialNodeCount"] == 1:
+        raise Refusal(400, "TPU topology must not be set for a single-host node pool.")
+    if chips := _CHIPS.search(pool.get("config", {}).get("machineType", "")):
+        wanted = math.prod(map(int, _topology(pool).split("x")))
+        if wanted != int(chips[2]) * pool["initialNodeCount"]:
+            raise Refusal(400, "The number of nodes does not match the TPU topology.")

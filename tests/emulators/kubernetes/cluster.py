@@ -205,12 +205,14 @@ class Cluster:
         hidden_gpus: int = 0,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Object] = (),
+        amounts: Mapping[str, str] | None = None,
     ) -> None:
         """Adds a node that accepts pods at once; one that was lost is empty then.
 
         `hidden_gpus` are in the machine; they become allocatable when a device plugin registers them.
         """
-        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+        amounts = dict(amounts or {})
+        amounts |= {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
         amounts |= {"nvidia.com/gpu": str(gpus)} if gpus else {}
         known = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})}
         node = {"metadata": {"name": name, "labels": known}, "spec": {"taints": [*taints]}}

@@ -42,6 +42,8 @@ from cloudgan.schema.price_row import PoolFee
 from cloudgan.storage.store import BucketAddress, Store
 
 ENGINE: Final = "tpu_vm"
+RESOURCE: Final = "google.com/tpu"
+"""Extended resource in Kubernetes, and taint of its nodes."""
 STOP_FILE: Final = "stop"
 SECRET: Final = "secret"  # noqa: S105  its name
 """Object with the secret of a run on several VMs: the bucket is all that they share before they know each other."""
@@ -58,9 +60,11 @@ _SEVENTH = re.compile(r"(tpu[-_]?v?|v)7x?([-_:].*)?", re.IGNORECASE)
 
 
 def slices() -> dict[str, Machine]:
-    """Returns the slices by name."""
+    """Returns the slices of TPU VMs by name; those of nodes in GKE have no system image of their own."""
     known = machines.sold("gcp")
-    return {name: one for name, one in known.items() if one.accelerator.startswith("TPU-")}
+    return {
+        name: one for name, one in known.items() if one.accelerator.startswith("TPU-") and one.image
+    }
 
 
 def slice_environment(node_type: str) -> dict[str, str]:
@@ -173,7 +177,7 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
         update={
             "accelerators_per_node": slice_of(node_pool.node_type).accelerators,
             "image": workers.image or PYTHON_IMAGE,
-            "resource": "google.com/tpu",
+            "resource": RESOURCE,
             "environment": slice_environment(node_pool.node_type),
             "grace_seconds": _GRACE_SECONDS,
         }

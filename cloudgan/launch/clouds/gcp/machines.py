@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -41,6 +42,22 @@ def is_attached(found: Machine) -> bool:
 def host_of(found: Machine) -> str:
     """Returns Google's machine type."""
     return found.node_type.partition("+")[0]
+
+
+def topology_of(found: Machine, nodes: int) -> str:
+    """Returns the topology of a slice of TPU nodes, such as 4x4 of four with four chips each.
+
+    Raises:
+        PlanError: GKE has no slice of so many nodes.
+    """
+    chips = {math.prod(map(int, one.split("x"))): one for one in found.topologies.split()}
+    if topology := chips.get(nodes * found.accelerators):
+        return topology
+    possible = ", ".join(f"{count // found.accelerators} ({one})" for count, one in chips.items())
+    raise PlanError(
+        f"--nodes={nodes}: a slice of {found.node_type} has another number of nodes; give --nodes=N,"
+        f" where N is {possible}"
+    )
 
 
 def node_type_of(config: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from cloudgan.core.machines import Machine
 from cloudgan.launch.backends.kubernetes.checks import review_step
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
 from cloudgan.launch.clouds.gcp import iam, kinds, names, network
-from cloudgan.launch.clouds.gcp.machines import host_of, machine
+from cloudgan.launch.clouds.gcp.machines import host_of, machine, topology_of
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
     billed_by_reservation,
@@ -62,9 +62,13 @@ _LONGEST_SECONDS: Final = 120 * 24 * HOUR_SECONDS
 _LONGEST_FLEX_SECONDS: Final = 7 * 24 * HOUR_SECONDS
 _LONGEST_POOL = 40
 _TPUS = ("v2-", "v3-", "v4-", "v5litepod-", "v5p-", "v6e-")
-"""Slices of Cloud TPU VMs. TPU pods on GKE need a higher limit of locked memory than containers may set
-without privileges (https://cloud.google.com/tpu/docs/tpus-in-gke and
-https://github.com/marin-community/marin/issues/3871, read 2026-11-25), and pods of runs have none."""
+"""Slices of Cloud TPU VMs."""
+_TPU_LABEL = "cloud.google.com/gke-tpu-"
+"""GKE sets such labels of accelerator and topology, the taint google.com/tpu, and in pods of a headless Service that
+select both TPU_WORKER_ID and TPU_WORKER_HOSTNAMES. From GKE 1.28 on they need neither privileges nor capabilities
+("About TPUs in GKE", https://docs.cloud.google.com/kubernetes-engine/docs/concepts/tpus, of 2026-04-08, read
+2026-11-30). Fields of a pool: discovery document of container.v1; a pool of one node has no topology
+(https://github.com/AI-Hypercomputer/xpk/issues/825)."""
 _QUEUED_TAINT = "cloud.google.com/gke-queued"
 _FLEX_LABEL = "cloud.google.com/gke-flex-start"
 """GKE sets taint and label: see `_flex_start`."""
@@ -104,6 +108,8 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             )
         return tpu_requests.node_pool(wanted)
     found = machine(wanted.node_type)
+    if found.topologies:
+        _check_slice(wanted, found)
     if found.image_problem and not wanted.has_own_image:
         raise PlanError(f"{wanted.node_type}: {found.image_problem}")
     if wanted.reservation:
@@ -128,6 +134,21 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         fees=_fees(found, internal_ips=wanted.internal_ips),
         notes=_notes(wanted, found),
     )
+
+
+def _check_slice(wanted: NodePoolRequest, found: Machine) -> None:
+    """Refuses TPU nodes in a number that is no slice, and what is not built for them."""
+    topology_of(found, wanted.nodes)
+    asked = {
+        "--flex-start": wanted.flex_start,
+        "--reservation": wanted.reservation,
+        "--keep-nodes": wanted.keep_seconds,
+    }
+    if given := " and ".join(flag for flag, value in asked.items() if value):
+        raise PlanError(
+            f"{given}: not built for TPU nodes of GKE such as {found.node_type}; omit it, or use a Cloud TPU VM:"
+            f" `cloudgan offers --accelerator={found.accelerator.lower()}`"
+        )
 
 
 def _notes(wanted: NodePoolRequest, found: Machine) -> tuple[str, ...]:
@@ -163,8 +184,15 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
     if node_pool.queued:
         selector[_FLEX_LABEL] = "true"
         taints.append(Toleration(key=_QUEUED_TAINT))
+    resource = workers.resource
+    if found.topologies:
+        resource = tpu_requests.RESOURCE
+        selector[f"{_TPU_LABEL}accelerator"] = found.cloud_accelerator
+        selector[f"{_TPU_LABEL}topology"] = topology_of(found, workers.nodes)
+        taints.append(Toleration(key=resource))
     changes: dict[str, Any] = {
         "accelerators_per_node": found.accelerators,
+        "resource": resource,
         "node_selector": selector,
         "tolerations": (*workers.tolerations, *taints),
     }
@@ -179,6 +207,11 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     before = (*((bucket_step(plan.target),) if is_own else ()), desired_state_step(plan))
     if pool.engine == "tpu_vm":
         return (*before, *tpu_requests.steps(plan))
+    if machine(pool.node_type).topologies and not plan.config.uses_jax:
+        raise PlanError(
+            f"{pool.node_type}: TPU nodes of GKE train with JAX only; give -- train --engine=jax, or a Cloud TPU VM"
+            " such as --accelerator=v5litepod-4"
+        )
     cluster = (cluster_step(plan), review_step(plan.target), pod_identity_step(plan.target))
     return (*before, *cluster, pool_step(plan, pool))
 
@@ -356,15 +389,16 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
         "labels": plan.labels().as_dict(),
         "taints": [{"key": "cloudgan-run", "value": plan.run, "effect": "NO_SCHEDULE"}],
         "maxRunDuration": f"{_life_seconds(plan, node_pool)}s",
-        "accelerators": [
+    }
+    if not found.topologies:  # the machine type of TPUs says which it has
+        config["accelerators"] = [
             {
                 "acceleratorType": found.cloud_accelerator,
                 "acceleratorCount": str(found.accelerators),
                 # Of the node image; newer ones dropped P100 and V100.
                 "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
             }
-        ],
-    }
+        ]
     if node_pool.market == "spot":
         config["spot"] = True
         config["kubeletConfig"] = {
@@ -384,6 +418,9 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
         "locations": [plan.target.zone],
         "config": config,
     }
+    if found.topologies and nodes > 1:
+        topology = topology_of(found, nodes)
+        body["placementPolicy"] = {"type": "COMPACT", "tpuTopology": topology}
     if network.is_internal(plan.target):
         body["networkConfig"] = {"enablePrivateNodes": True}
     body |= _without_upgrades(plan.target)

@@ -120,7 +120,7 @@ def account_finding(api: GoogleApi, name: str) -> Finding:
 
 
 def quota_findings(api: GoogleApi, plan: Plan) -> Iterator[Finding]:
-    """Yields the findings on the quotas of a plan's accelerators."""
+    """Yields the findings on the quotas of a plan's accelerators: GPUs, or TPU chips of nodes."""
     pool = pool_of(plan)
     found = machine(pool.node_type)
     region, needed = plan.target.region or "", found.accelerators * plan.workers.nodes
@@ -128,15 +128,19 @@ def quota_findings(api: GoogleApi, plan: Plan) -> Iterator[Finding]:
         name = f"reservation {pool.reservation}"
         yield Finding(name, "ok", f"it is in {plan.target.zone} and has enough free capacity")
         return
-    is_spot = pool.market == "spot" or pool.flex_start
-    metric = found.quota or (f"{found.quota_family}_GPUS" if is_spot else "")
+    is_spot, is_tpu = pool.market == "spot" or pool.flex_start, bool(found.topologies)
+    metric = found.quota or (f"{found.quota_family}_GPUS" if is_spot and not is_tpu else "")
     if metric:
         quotas = _quotas(api, f"{names.COMPUTE}/projects/{api.project}/regions/{region}")
         yield _regional_quota(metric, region, needed, quotas, is_spot=is_spot)
     else:
-        name = f"GPUS-PER-GPU-FAMILY-per-project-region (gpu_family {found.quota_family})"
+        unit = "TPU" if is_tpu else "GPU"
+        of = f"{unit.lower()}_family {found.quota_family}"
+        name = f"{unit}S-PER-{unit}-FAMILY-per-project-region ({of})"
         why = f"Compute Engine does not list it; {needed} are needed. If refused, {_CONSOLE}"
         yield Finding(f"quota {name} in {region}", "unknown", why)
+    if is_tpu:
+        return
     quotas = _quotas(api, f"{names.COMPUTE}/projects/{api.project}")
     yield _quota(_ALL_REGIONS, "all regions together", needed, quotas)
 
