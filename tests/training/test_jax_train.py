@@ -79,19 +79,22 @@ def many(tmp_path_factory):
     return folder / "data"
 
 
-def test_two_processes_that_validate_while_training_agree_with_two_replicas_of_tensorflow(
+def test_four_processes_that_validate_while_training_agree_with_one_and_with_tensorflow(
     train, many
 ):
     flags = (f"--data={many}", "--held-out=0.5", "--global-batch=100", "--epochs=1")
     flags += ("--validate-every=1",)
-    _, ours = train("jax", "--engine=jax", "--workers=2", "--allow-open-ports", *flags)
-    _, theirs = train("tensorflow", "--strategy=mirrored", "--replicas=2", *flags)
-    assert ours.started().numerics.workers == 2
+    _, ours = train("jax", "--engine=jax", "--workers=4", "--allow-open-ports", *flags)
+    _, one = train("one", "--engine=jax", "--replicas=4", *flags)
+    _, theirs = train("tensorflow", "--strategy=mirrored", "--replicas=4", *flags)
+    assert ours.started().numerics.workers == 4
+    np.testing.assert_allclose(losses(ours), losses(one), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0.1, atol=1e-3)
-    mine, other = (
-        [line for line in run.lines if line.kind == "validated"] for run in (ours, theirs)
+    mine, same, other = (
+        [line for line in run.lines if line.kind == "validated"] for run in (ours, one, theirs)
     )
-    assert len(mine) == len(other) == 1
+    assert len(mine) == len(same) == len(other) == 1
+    assert mine[0].metrics == pytest.approx(same[0].metrics, rel=1e-5)
     for name, value in other[0].metrics.items():
         assert mine[0].metrics[name] == pytest.approx(value, rel=0.2, abs=0.05), name
 
