@@ -13,6 +13,7 @@ first update and every value has a gradient:
    so that occupancy ``Phi(b)``, mean and spread of its energy are those of the training showers. A power has
    no edge at the energy of one crossing particle: a monotone map of this energy, for each threshold, gives
    hits their measured spectrum. A layer with energy has one hit at least. Each layer is then scaled to its energy.
+   The normals of neighbours in a layer vary together as measured, else layers would be too regular.
 
 The network adds to the normals of the cells, as a function of energy and angle: training corrects means, and what
 fluctuates comes from the tables. Where it also saw normals, 800 steps made the number of hits at given layers fluctuate 1.7
@@ -56,6 +57,10 @@ TO_LARGE_CELLS = 0.5
 """Share of a layer's missing energy that its largest cells get before all are scaled: untrained, Geant4 showers are then
 1 % too narrow along x, and 2 % too wide with 0."""
 
+_X, _Y = 1, 2
+"""Axes of images."""
+_LEAST_WEIGHT, _LEAST_VARIANCE = 1e-12, 0.1
+
 
 @keras.saving.register_keras_serializable(package="cloudgan")
 class MarginalOutput(keras.layers.Layer):
@@ -94,8 +99,7 @@ class MarginalOutput(keras.layers.Layer):
         offset = _interpolate(normals[:, depth + 2 : depth + 4], self.offsets)
         places = self._places(layer, conditions, offset)
         noise = ops.reshape(normals[:, depth + 4 :], (-1, x, y, depth))
-        noise = noise + CORRECTION * of_cells[..., 0]
-        log_cell, is_hit = self._cells(layer, places, noise)
+        log_cell, is_hit = self._cells(layer, places, noise, CORRECTION * of_cells[..., 0])
         log_cell = _scaled(log_cell, is_hit, layer) + math.log(self._scale)
         return ops.where(is_hit, ops.exp(self._power * log_cell), 0.0)[..., None]
 
@@ -146,10 +150,47 @@ class MarginalOutput(keras.layers.Layer):
             _bin_weights(middle_position(along_x, columns, ops), columns),
         )
 
+    def _with_neighbours(self, values: Any) -> Any:
+        """Adds to values of the cells, (B, X, Y, Z), those of neighbours in a layer; normals stay normals."""
+        for axis, share in ((_X, self.neighbours[0]), (_Y, self.neighbours[1])):
+            inside = np.ones((2, values.shape[axis]))
+            if not (self._shape.is_ring and axis == _Y):
+                inside[0, 0] = inside[1, -1] = 0
+            sides = [1, *(values.shape[at] if at == axis else 1 for at in (_X, _Y)), 1]
+            before, after = (
+                ops.convert_to_tensor(each.reshape(sides), values.dtype) for each in inside
+            )
+            # A tensor of numbers first would not accept the symbols of an export.
+            both = ops.roll(values, 1, axis) * before + ops.roll(values, -1, axis) * after
+            variance = 1.0 + (before + after) * ops.square(share)
+            values = (values + both * share) * ops.rsqrt(variance)
+        return values
+
+    def _together(self, noise: Any, threshold: Any) -> Any:
+        """Normals of the cells of which neighbours vary together, and the number of hits of a layer as if none did.
+
+        The energy of the layer is given, so that more hits on one side are fewer elsewhere.
+        """
+        noise = self._with_neighbours(noise)
+        weight = ops.exp(-0.5 * ops.square(threshold))
+
+        def over_layer(values: Any) -> Any:
+            return ops.sum(values, axis=(_X, _Y), keepdims=True)
+
+        squares = ops.maximum(over_layer(ops.square(weight)), _LEAST_WEIGHT)
+        gain = over_layer(ops.square(self._with_neighbours(weight))) / squares
+        gain = ops.maximum(gain, 1.0)
+        common = over_layer(weight * noise) / squares
+        noise = noise - (1.0 - ops.rsqrt(gain)) * weight * common
+        variance = 1.0 - (gain - 1.0) * ops.square(weight) / squares
+        return noise * ops.rsqrt(ops.maximum(variance, _LEAST_VARIANCE))
+
     def _centred(self, cells: int) -> Any:
         return ops.convert_to_tensor(np.arange(cells) - (cells - 1) / 2, dtype=self.compute_dtype)
 
-    def _cells(self, layer: Any, places: tuple[Any, Any], noise: Any) -> tuple[Any, Any]:
+    def _cells(
+        self, layer: Any, places: tuple[Any, Any], noise: Any, correction: Any
+    ) -> tuple[Any, Any]:
         """Logarithm of each cell's energy in GeV before its layer is scaled, and whether it is hit."""
         (x, y, depth), (rows, columns) = self._shape.image, self._shape.bins
         stage = stages(layer, ops.convert_to_tensor(self.layer_depth), ops)
@@ -164,7 +205,7 @@ class MarginalOutput(keras.layers.Layer):
         values = ops.reshape(ops.transpose(values, (0, 3, 4, 2, 1)), (-1, columns, 3 * y * depth))
         values = ops.reshape(ops.matmul(places[1], values), (-1, x, 3, y, depth))
         threshold, log_scale, exponent = values[:, :, 0], values[:, :, 1], values[:, :, 2]
-        excess = noise + threshold
+        excess = self._together(noise, threshold) + correction + threshold
         most = ops.max(excess, axis=(1, 2), keepdims=True)
         excess = ops.where(ops.logical_and(most <= 0, excess >= most), 1.0, excess)
         log_excess = ops.log(ops.maximum(excess, LEAST_EXCESS))

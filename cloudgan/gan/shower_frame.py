@@ -85,6 +85,7 @@ class TableShape:
         * offsets: quantiles of the barycentre along x and y, cells from the centre.
         * depth: place of each layer along the axis, in cells.
         * layer_depth: of each layer in usual distances of layers, see `stages`.
+        * neighbours: share of the normals of the cells before and after in that of each cell, along x and y in each layer.
         * limits: least and largest logarithm of energy in GeV, then cotangent of the angle, of the showers.
         * spectrum: what is added to the logarithm of a hit's energy, at `CLASSES` thresholds and `NODES` energies.
         """
@@ -100,6 +101,7 @@ class TableShape:
             "offsets": (2, QUANTILES),
             "depth": (layers,),
             "layer_depth": (layers,),
+            "neighbours": (2, layers),
             "limits": (4,),
             "spectrum": (CLASSES, NODES),
         }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 from scipy.special import ndtr, ndtri
 
@@ -32,6 +32,7 @@ from cloudgan.gan.shower_frame import (
     table_shape,
 )
 from cloudgan.schema.presets import Preset
+from cloudgan.training.hit_model import Block, exponents, neighbour_shares
 from cloudgan.training.layer_tables import PARTS, bin_middles, layer_tables, quantiles
 
 Floats = NDArray[np.float64]
@@ -56,8 +57,6 @@ _SHIFT_REACH, _SHIFTS = 8.0, 321
 """Cells: farthest offset of an axis."""
 _LEAST_SLOPE = 0.01
 """Showers of a single angle say nothing about places along the axis, which are then zero."""
-_THRESHOLDS = np.linspace(-4.5, 4.5, 91)
-_EXPONENTS = np.exp(np.linspace(np.log(0.3), np.log(8.0), 80))
 _LEAST_STEP = 0.05
 """Cells: of the usual distance of layers."""
 _TINY = 1e-12
@@ -67,6 +66,8 @@ _SPECTRUM_SHARES = np.r_[1e-4, 3e-4, 1e-3, 3e-3, np.linspace(0.01, 0.99, 197)]
 _SPECTRUM_SHARES = np.r_[_SPECTRUM_SHARES, 1 - _SPECTRUM_SHARES[3::-1]]
 _SPECTRUM_HITS = 400_000
 """Hits that the spectrum is measured with."""
+_PAIRED, _PAIRED_AT_ONCE = 1000, 50
+"""Showers whose neighbouring cells are compared: their correlations are known to 0.003 then."""
 _LEVELS = 20
 """Quantiles of a cell's hits for their mean."""
 _GOLDEN = (np.sqrt(5) - 1) / 2
@@ -101,7 +102,7 @@ def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray
 
     Every worker of a run measures the same showers in the same order, and so gets the same bits.
     """
-    measured = _read(preset, showers)
+    measured, depth = _read(preset, showers), preset.image_shape[2]
     layers = layer_tables(measured.conditions, measured.energy, measured.layers)
     place = _Place(preset, measured)
     cells = _cell_tables(place, measured)
@@ -113,6 +114,9 @@ def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray
     tables = layers | cells
     tables |= {"depth": place.depth, "layer_depth": place.layer_depth}
     tables["limits"] = np.array(limits)
+    tables["neighbours"] = neighbour_shares(
+        place.blocks(cells["cells"][:, 0], measured.hits), depth, is_ring=place.shape.is_ring
+    )
     tables["offsets"] = place.offsets if place.shape.is_ring else _windowed(place, measured)
     return {name: np.asarray(table, np.float32) for name, table in tables.items()}
 
@@ -264,6 +268,25 @@ class _Place:
             found += weight[:, None] * table[stage, knot + k, at_row, column + i]
         return found
 
+    def blocks(self, threshold: Floats, hits: _Hits) -> Iterator[Block]:
+        """Yields the thresholds of all cells of some showers, and which are hit, (B, Z, Y, X) each."""
+        rows, columns = self.shape.bins
+        table = threshold.reshape(STAGES, ENERGY_KNOTS, rows, columns)
+        count = len(self.aside)
+        some = np.unique(np.linspace(0, count - 1, min(count, _PAIRED)).astype(np.int64))
+        for block in np.array_split(some, -(-len(some) // _PAIRED_AT_ONCE)):
+            stage, knot = self.stage[block], self.knot[block]
+            low, position = table[stage, knot], self.position[block][..., None, None]
+            values = low + position * (table[stage, knot + 1] - low)
+            across = _bin_weights(self.across[block].transpose(0, 2, 1), rows)
+            aside = _bin_weights(self.aside[block], columns)[:, None]
+            found = across @ values @ aside.swapaxes(2, 3)
+            found[~self.filled[block]] = -np.inf
+            is_hit, here = np.zeros(found.shape, np.bool_), np.isin(hits.shower, block)
+            number = np.searchsorted(block, hits.shower[here])
+            is_hit[number, hits.layer[here], hits.y[here], hits.x[here]] = True
+            yield found, is_hit
+
     def overlap(self) -> Floats:
         """Share of each knot in the layers of another, (`STAGES`, knot, knot): rows sum to 1."""
         found = np.tile(1e-6 * np.eye(ENERGY_KNOTS), (STAGES, 1, 1))
@@ -349,6 +372,11 @@ def _between(place: Floats, bins: int) -> tuple[Integers, Floats]:
     return lower.astype(np.int64), place - lower
 
 
+def _bin_weights(place: Floats, bins: int) -> Floats:
+    """Weights of the bins whose middles are about positions, (..., bins)."""
+    return np.maximum(0.0, 1.0 - np.abs(place[..., None] - np.arange(bins)))
+
+
 def _counts(bins: Integers, size: int) -> Floats:
     """Number of entries of (N, K) in each bin, (N, `size`)."""
     number = np.arange(len(bins))[:, None] * size + bins
@@ -373,7 +401,7 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     # A ring is read at the middles of its bins only.
     parts = 1 if place.shape.is_ring else PARTS
     threshold, log_mean_hit = bin_middles(share, mean * first, place.overlap(), parts)
-    exponent, moment = _exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
+    exponent, moment = exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
     log_scale = log_mean_hit - np.log(moment)
     cells_table = np.stack([threshold, log_scale, exponent], -1).reshape(-1, 3)
     wanted = log_mean_hit.ravel()
@@ -451,28 +479,3 @@ def _smoothed(
         )
         value = (numerator + prior * value) / (denominator + prior)
     return value
-
-
-def _exponents(threshold: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """Exponent k of each cell, and the mean of ``(h + b)**k`` for a normal h above -b, the threshold.
-
-    `spread` is the mean square of a hit over its squared mean.
-    """
-    levels = (np.arange(400) + 0.5) / 400
-    moments = np.empty((len(_THRESHOLDS), len(_EXPONENTS)))
-    ratios = np.empty_like(moments)
-    for number, b in enumerate(_THRESHOLDS):
-        excess = np.maximum(ndtri(1 - levels * ndtr(b)) + b, _TINY)
-        powers = excess ** _EXPONENTS[:, None]
-        moments[number] = powers.mean(1)
-        ratios[number] = (powers**2).mean(1) / moments[number] ** 2
-    nearest = np.rint((np.clip(threshold, _THRESHOLDS[0], _THRESHOLDS[-1]) - _THRESHOLDS[0]) / 0.1)
-    found = np.empty_like(spread)
-    for number in range(len(_THRESHOLDS)):
-        chosen = nearest == number
-        found[chosen] = np.interp(spread[chosen], ratios[number], _EXPONENTS)
-    moment = RegularGridInterpolator((_THRESHOLDS, np.log(_EXPONENTS)), np.log(moments))
-    places: Any = np.stack(
-        [np.clip(threshold, _THRESHOLDS[0], _THRESHOLDS[-1]), np.log(found)], axis=-1
-    )
-    return found, np.exp(moment(places))

@@ -58,6 +58,7 @@ def _tables(preset, rng):
         "offsets": np.sort(rng.normal(0, 0.3, sizes.weights()["offsets"]), 1),
         "depth": np.arange(layers) * 0.9,
         "layer_depth": np.arange(layers) + 0.5,
+        "neighbours": rng.uniform(0.05, 0.2, sizes.weights()["neighbours"]),
         "limits": [np.log(10), np.log(100), -0.6, 0.6],
         "spectrum": 0.1 * np.sin(np.add.outer(np.arange(CLASSES), np.arange(NODES) / 15)),
     }

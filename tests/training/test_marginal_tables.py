@@ -130,6 +130,51 @@ def test_no_classifier_tells_generated_layers_from_those_of_unseen_showers(both)
     assert two_sample_test(*shares, seed=0).auc < 0.62
 
 
+def with_neighbours(tables, share):
+    layer = MarginalOutput(PRESET)
+    layer.build(None)
+    layer.set_tables(tables | {"neighbours": np.full((2, DEPTH), share, np.float32)})
+    return layer
+
+
+def hits_at_given_layers(tables, share):
+    """Hits, (N, X, Y, Z), of showers with the same layers and axis, whose neighbouring cells have this share in each other."""
+    count, shape = 2000, table_shape(PRESET)
+    normals = np.random.default_rng(1).standard_normal((count, shape.normals))
+    normals[:, : shape.normals - X * Y * DEPTH] = 0
+    energy, angle = np.full((count, 1), 0.5), np.full((count, 1), np.pi / 2)
+    return generated(with_neighbours(tables, share), energy, angle, normals=normals) > 0
+
+
+def test_neighbouring_cells_are_hit_together_and_a_layer_has_as_many_hits(tables):
+    """The energy of the layer is given: more hits on one side are fewer on the other."""
+    alone, together = (hits_at_given_layers(tables, share) for share in (0.0, 0.2))
+    core = np.s_[:, 2:7, 2:7, 4:12]
+    for hits, least, most in ((alone, -0.03, 0.03), (together, 0.1, 0.35)):
+        excess = hits[core] - hits[core].mean(0)
+        for axis in (1, 2):
+            size = excess.shape[axis]
+            one, other = (excess.take(range(f, size - 1 + f), axis) for f in (0, 1))
+            found = (one * other).mean() / (excess**2).mean()
+            assert least < found < most
+    assert together.mean(0) == pytest.approx(alone.mean(0), abs=0.07)
+    ours, theirs = (hits.sum((1, 2))[:, 4:12].std(0) for hits in (together, alone))
+    assert ours == pytest.approx(theirs, rel=0.1)
+
+
+def test_the_tables_know_how_often_neighbours_are_hit_together(tables, showers, tmp_path):
+    assert np.abs(tables["neighbours"]).mean() < 0.03, "the parametric source draws its spots apart"
+    real = showers.held_out_batch()
+    cells = generated(with_neighbours(tables, 0.2), real.energy, real.angle).astype(np.float32)
+    theta = real.angle[:, 0]
+    made = [Showers(cells, real.energy[:, 0] * 100, theta, theta)]
+    write_hdf5(tmp_path / "showers.h5", made)
+    convert(str(tmp_path / "showers.h5"), tmp_path / "store")
+    training = TrainingSet.open(tmp_path / "store", PRESET, DataConfig(held_out_fraction=0.1))
+    measured = measure_marginals(PRESET, training)["neighbours"]
+    assert measured.mean(1) == pytest.approx(0.2, abs=0.06)
+
+
 def test_layers_are_empty_as_often_as_in_the_monte_carlo(both):
     empty = [(cells.sum((1, 2)) == 0).mean(0) for cells in both[:2]]
     assert empty[0][0] > 0.2, "a late shower has nothing in front"
