@@ -1,12 +1,12 @@
 """The environment of the trainer process, and the watchdog that detects its stall."""
 
 import gzip
-import inspect
 import sys
 
 import pytest
 
 from cloudgan.cli.commands.worker import worker
+from cloudgan.core.command import model_of
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.plan import Limits
 from cloudgan.worker.pod_environment import read_pod_environment
@@ -172,6 +172,6 @@ def test_a_validation_that_generates_showers_is_no_stall_however_long_it_takes()
 
 def test_workers_wait_longer_than_a_pod_that_was_lost_often_needs_to_come_back():
     """600 s of the Job controller's longest back-off, and the gang timeout to start."""
-    command = inspect.signature(worker).parameters["barrier_seconds"].default
+    command = model_of(worker).model_fields["barrier_seconds"].default
     needed = 600 + Limits.model_fields["gang_timeout_seconds"].default
     assert command == Timeouts().barrier_seconds >= needed

@@ -288,13 +288,9 @@ def store_port(store: str) -> int:
     return found.port or (80 if found.scheme == "http" else 443)
 
 
-def on_demand_price(row: PriceRow, asked: str | None = None) -> PriceRow | None:
-    """Returns the on-demand price of a spot offer's node type in its region; None: unknown.
-
-    Args:
-        asked: The accelerator or node type by which the offer was found.
-    """
-    rows = load_catalog(asked).find(
+def on_demand_price(row: PriceRow) -> PriceRow | None:
+    """Returns the on-demand price of a spot offer's node type in its region; None: unknown."""
+    rows = load_catalog(row.node_type).find(
         provider=row.provider, node_type=row.node_type, region=row.region, market="on_demand"
     )
     return rows[0] if rows else None
@@ -305,7 +301,7 @@ def _market_warnings(plan: Plan, request: LaunchRequest) -> list[str]:
     row = plan.price
     if row is None or row.market != "spot" or request.fixed_market is not None:
         return []
-    on_demand = on_demand_price(row, request.accelerator_name)
+    on_demand = on_demand_price(row)
     if on_demand is None:
         return []
     rate = on_demand.hourly_usd(plan.workers.nodes)
