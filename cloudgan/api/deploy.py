@@ -32,6 +32,7 @@ from cloudgan.money.billing import launch_cost
 from cloudgan.money.price_file import named_row
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_text
+from cloudgan.schema.cost_report import least
 from cloudgan.schema.options.training import CrossvalidateOptions, SearchOptions
 from cloudgan.schema.plan import Plan
 from cloudgan.search.result import Search
@@ -58,8 +59,7 @@ class DeployResult(Result):
     def view(self) -> View:
         """Returns where the run is and what it cost, and the commands that go on."""
         time = f" in {duration_text(self.seconds)}" if self.seconds else ""
-        least = "at least " if self.usd_unknown else ""
-        usd = f", {least}{usd_text(self.usd)} USD" if self.usd is not None else ""
+        usd = f", {least(self.usd_unknown)}{usd_text(self.usd)} USD" if self.usd is not None else ""
         notes = [f"page {self.report}"] if self.report else []
         notes += [f"{self.showers:,} showers in {self.data}"] if self.showers else []
         return View(

@@ -30,6 +30,7 @@ from cloudgan.schema.search import (
     FILE_NAME,
     LEASE_SECONDS,
     BlockStatus,
+    SearchConfig,
     Spell,
     TrialRun,
     search_prefix,
@@ -249,7 +250,7 @@ class SearchBlock:
                     )
                 time.sleep(0.0 if found else _ASK_SECONDS)
             if found:
-                self._check_deployment(found[0].base)
+                self._check_deployment(found[0])
                 progress, blocks = LogProgress(self._log), [self._block]
                 loop = TrialLoop(
                     *found, blocks, self._place, progress, name=self._name, stop=self.stop
@@ -265,19 +266,22 @@ class SearchBlock:
         self._log.say("the search has ended")
         return 0
 
-    def _check_deployment(self, base: RunConfig) -> None:
+    def _check_deployment(self, search: SearchConfig) -> None:
         """Checks that this deployment is for the trials: it has their engine, and protects the ports of their ranks."""
-        own, mode, name = self._pod.config, base.parallel.mode, self._pod.config.join
-        engine = base.training.engine
+        from cloudgan.search.shared import join_command
+
+        own, name = self._pod.config, self._pod.config.join
+        engine, mode = search.base.training.engine, search.base.parallel.mode
+        right = f"deploy its blocks with `{join_command(search, name)}`"
         if engine != own.training.engine:
             raise ConfigError(
                 f"the search {name} trains with --engine={engine}, and this deployment is for {own.training.engine}:"
-                f" deploy its blocks with `cloudgan deploy ... -- join {name} --engine={engine}`"
+                f" {right}"
             )
         if mode not in {"none", own.parallel.mode}:
             raise ConfigError(
                 f"the search {name} trains with --parallel={mode}, and nothing keeps others from the ports of its ranks"
-                f" here: deploy its blocks with `cloudgan deploy ... -- join {name} --parallel={mode}`"
+                f" here: {right}"
             )
 
 

@@ -30,7 +30,7 @@ from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_text
 from cloudgan.schema import record
-from cloudgan.schema.cost_report import at_least
+from cloudgan.schema.cost_report import at_least, least
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import RunState
@@ -137,8 +137,7 @@ class SweepResult(Result):
 
     def view(self) -> View:
         """Returns a row per seed, and one of all."""
-        least = "at least " if self.unknown_usd else ""
-        usd = f", {least}{usd_text(self.usd)} USD" if self.usd is not None else ""
+        usd = f", {least(self.unknown_usd)}{usd_text(self.usd)} USD" if self.usd is not None else ""
         compare = f"cloudgan compare 'runs/{self.sweep}-seed-*'"
         return View(
             f"{self.sweep}: {counted(len(self.runs), 'run')} finished{usd}",

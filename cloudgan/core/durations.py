@@ -10,7 +10,8 @@ from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.ranges import MAX_SECONDS
 
 HOUR_SECONDS = 3600
-_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
+DAY_SECONDS = 24 * HOUR_SECONDS
+_UNITS = {"d": float(DAY_SECONDS), "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
 _TERM = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*", re.IGNORECASE)
 
 
@@ -55,7 +56,7 @@ def parse_since(text: str, flag: str, now: datetime) -> datetime:
 
 def short_duration(seconds: float) -> str:
     """Formats an age as in a table: ``45s``, ``12m``, ``5h``, ``3d``; rounded down."""
-    for unit, size in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
+    for unit, size in (("d", DAY_SECONDS), ("h", HOUR_SECONDS), ("m", 60.0)):
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0, int(seconds))}s"

@@ -8,10 +8,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from cloudgan.core.documents import csv_rows, read_text, validated
-from cloudgan.core.errors import CloudganError, DataError, show
+from cloudgan.core.errors import DataError, show
 
 Model = TypeVar("Model", bound=BaseModel)
 Key = TypeVar("Key", bound=Hashable)
@@ -51,11 +51,7 @@ def read_table(
             for name in columns:
                 if not row[name] and name not in texts:
                     row[name] = None
-            try:
-                found = model.model_validate(row)
-            except (ValidationError, CloudganError):
-                found = validated(model, row, where)  # says where and why
-            yield line, found
+            yield line, validated(model, row, where)
     if not columns:
         raise DataError(f"{path}:1: expected the columns {', '.join(model.model_fields)}")
 

@@ -234,7 +234,7 @@ def checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
         places[key], rows[key] = place, row
     for key, row in rows.items():
         other = rows.get(_in_other_market(row)) if row.market == "on_demand" else None
-        if other and row.usd_per_hour <= other.usd_per_hour:
+        if other and _contradicts(row, other):
             raise DataError(
                 f"{places[key]}: {row.node_type} in {row.region} costs"
                 f" {row.usd_per_hour} USD/h on demand and {other.usd_per_hour} on spot; one of"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
@@ -63,15 +63,15 @@ class Totals(Document):
             unknown=tuple(item.name for item in items if item.usd is None),
         )
 
-    @property
-    def least(self) -> str:
-        """What precedes the sum where it lacks unknown line items."""
-        return "at least " if self.unknown else ""
+
+def least(unknown: Collection[str]) -> str:
+    """Returns what precedes a sum: ``at least `` where it lacks unknown line items."""
+    return "at least " if unknown else ""
 
 
-def at_least(usd: float, unknown: tuple[str, ...]) -> str:
+def at_least(usd: float, unknown: Collection[str]) -> str:
     """Returns a sum such as ``1.23``, or ``at least 1.23`` where it lacks unknown line items."""
-    return f"{'at least ' if unknown else ''}{number_text(float(usd))}"
+    return f"{least(unknown)}{number_text(float(usd))}"
 
 
 class UnitCost(Document):

@@ -116,8 +116,10 @@ class LivenessFile:
 
     def validates(self) -> None:
         """Records, after the steps of `update`, that a validation goes on."""
-        now, before = time.monotonic(), self.read()
-        if self._path and before and now - self._at >= _EVERY_SECONDS:
+        now = time.monotonic()
+        if self._path is None or now - self._at < _EVERY_SECONDS:
+            return
+        if before := self.read():
             self._at = now
             self._write(self._path, before._replace(blocks=before.blocks + 1))
 

@@ -341,21 +341,22 @@ class Posterior:
             for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
         ]
         log, fsum, places = math.log, math.fsum, fixed.values()
+        own = [one.weight for one in self._points]
         found = []
         for growth, growth_mass in growths.values():
             points = [
-                (one.seconds, one.steps * max(_LEAST_FACTOR, 1 + growth * doublings), one.weight)
+                (one.seconds, one.steps * max(_LEAST_FACTOR, 1 + growth * doublings))
                 for one, doublings in zip(self._points, self._doublings, strict=True)
             ]
             for steps, steps_mass in places:
                 mass = log(growth_mass * steps_mass)
                 # Loops without a function per point: a grid has 225 nodes, and four grids are made.
-                terms, squares, weights = [], [], []
-                for seconds, its, weight in points:
-                    terms.append(weight * log(seconds / (its + steps)))
-                log_step = fsum(terms) / self._weight
-                for seconds, its, weight in points:
-                    squares.append(weight * (log(seconds / (its + steps)) - log_step) ** 2)
+                rest, squares, weights = [], [], []
+                for seconds, its in points:
+                    rest.append(log(seconds / (its + steps)))
+                log_step = fsum(map(operator.mul, own, rest)) / self._weight
+                for weight, one in zip(own, rest, strict=True):
+                    squares.append(weight * (one - log_step) ** 2)
                 square = fsum(squares)
                 for prior, variance, scale in by_noise:
                     weights.append((mass - prior - square / variance / 2 - scale) / temperature)

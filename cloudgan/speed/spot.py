@@ -192,14 +192,17 @@ def break_even(
     Returns:
         Preemptions per node and hour; 0 if spot is not cheaper without any preemption.
     """
+
+    def is_dearer(rate: float) -> bool:
+        mean = HOUR_SECONDS / (rate * nodes)
+        return _expected(work_seconds, preemption, mean) * price_ratio > work_seconds
+
     low, high = _NEVER, _MOST_PER_HOUR
-    most = work_seconds / price_ratio
-    if price_ratio >= 1 or _expected(work_seconds, preemption, HOUR_SECONDS / (low * nodes)) > most:
+    if price_ratio >= 1 or is_dearer(low):
         return 0.0
     for _ in range(60):
-        rate = math.sqrt(low * high)
-        is_dearer = _expected(work_seconds, preemption, HOUR_SECONDS / (rate * nodes)) > most
-        low, high = (low, rate) if is_dearer else (rate, high)
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_dearer(middle) else (middle, high)
     return low
 
 

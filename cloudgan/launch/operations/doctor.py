@@ -12,6 +12,7 @@ from pydantic import Field
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.command import command
+from cloudgan.core.durations import DAY_SECONDS
 from cloudgan.core.errors import (
     CloudganError,
     ConfigError,
@@ -43,7 +44,6 @@ from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.price_row import FeeKind, FeeRow, PriceRow
 
 _SURVEY_SECONDS = 600.0
-_DAY_SECONDS: Final = 86_400.0
 _BY_THE_HOUR: Final[tuple[FeeKind, ...]] = ("control_plane", "system_node", "public_ip")
 _MARKS = {"expected": True, "orphaned": False, "deleting": False, "unknown": None}
 _STATES = {"expected": "needed", "deleting": "in deletion"}
@@ -369,10 +369,10 @@ class DailyCostModel:
             resource.fee and resource.fee != resource.node_type
         ):  # a fee per node is included in the node
             fee = self._fee(provider, region, resource.fee)
-            lines.append(Usage(item=Item.CLUSTER, row=fee, quantity=_DAY_SECONDS))
+            lines.append(Usage(item=Item.CLUSTER, row=fee, quantity=DAY_SECONDS))
         if resource.nodes:
             node = self._node(provider, region, resource)
-            lines.append(Usage(item=Item.NODES, row=node, quantity=_DAY_SECONDS * resource.nodes))
+            lines.append(Usage(item=Item.NODES, row=node, quantity=DAY_SECONDS * resource.nodes))
         found = Ledger(tuple(lines)).total()
         return None if found.unknown else found.known_usd
 

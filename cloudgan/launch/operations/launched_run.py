@@ -18,7 +18,7 @@ from cloudgan.launch.operations.run_status import (
     seconds_since,
 )
 from cloudgan.launch.plan.jobs import KINDS
-from cloudgan.schema.cost_report import Totals
+from cloudgan.schema.cost_report import Totals, least
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import THIS_MACHINE, Launch
 from cloudgan.schema.plan import Plan
@@ -245,7 +245,7 @@ class RunWatch:
         if heartbeat.quality and heartbeat.quality.value is not None:
             parts.append(f"{heartbeat.quality.name} {heartbeat.quality.value:.4g}")
         if (spent := self.spent()) is not None:
-            parts.append(f"{spent.least}{spent.known_usd:.2f} USD")
+            parts.append(f"{least(spent.unknown)}{spent.known_usd:.2f} USD")
         if heartbeat.restarts:
             parts.append(f"{counted(heartbeat.restarts, 'restart')} without a newer checkpoint")
         return "  ".join(parts)

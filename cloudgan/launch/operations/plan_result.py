@@ -17,6 +17,7 @@ from cloudgan.launch.plan.showers import SIMULATED
 from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_range, usd_range_cell
+from cloudgan.schema.cost_report import least
 from cloudgan.schema.plan import JobCost, Plan, Selection
 
 _MIN_SHOWN_USD = 0.005
@@ -231,8 +232,7 @@ def _abandoned(plan: Plan) -> str:
     usd = "an unknown amount"
     if cost is not None:
         of_nodes = {fee.item.display for fee in pool.fees if fee.per_node} if pool else set()
-        least = "at least " if set(cost.unpriced) - of_nodes else ""
-        usd = f"{least}{_HOURS_PER_DAY * cost.cluster_usd_per_hour:.2f} USD a day"
+        usd = f"{least(set(cost.unpriced) - of_nodes)}{_HOURS_PER_DAY * cost.cluster_usd_per_hour:.2f} USD a day"
     end = "the cloud deletes it" if pool and pool.ends_cluster else f"`cloudgan down {plan.run}`"
     return f"cluster  {usd} if this machine dies, until {end}"
 

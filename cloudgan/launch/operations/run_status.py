@@ -30,6 +30,7 @@ from cloudgan.schema.coevolution import (
     read_lines,
 )
 from cloudgan.schema.config import RunConfig
+from cloudgan.schema.cost_report import least
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import THIS_MACHINE
 from cloudgan.schema.quality import quality_of
@@ -197,8 +198,7 @@ class RunStatus(Result):
         if self.usd is not None:
             end = f", {self.usd_at_end:.2f} at the end" if self.usd_at_end is not None else ""
             plan = f", planned {usd_range(*self.usd_planned)}" if self.usd_planned else ""
-            least = "at least " if self.usd_unknown else ""
-            yield f"{least}{_usd_text(self.usd)} USD so far{end}{plan}"
+            yield f"{least(self.usd_unknown)}{_usd_text(self.usd)} USD so far{end}{plan}"
         if self.heartbeat and self.heartbeat.restarts:
             yield f"{counted(self.heartbeat.restarts, 'restart')} without a newer checkpoint"
         if self.grid:

@@ -42,6 +42,7 @@ from cloudgan.launch.operations.targets import (
 from cloudgan.reports.result import Result, View
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
+from cloudgan.schema.cost_report import least
 from cloudgan.schema.launch import THIS_MACHINE
 from cloudgan.schema.options.runs import (
     AdoptOptions,
@@ -104,8 +105,7 @@ class DownResult(Result):
         )
         commands = []
         if self.usd is not None:
-            least = "at least" if self.usd_unknown else "about"
-            notes.append(f"cost {least} {self.usd:.2f} USD")
+            notes.append(f"cost {least(self.usd_unknown) or 'about '}{self.usd:.2f} USD")
             commands.append((f"cloudgan cost {self.run}", "shows what it is made of"))
         what = f"{count} deleted" if count else "nothing to delete"
         return View(f"{self.run}: {what}", notes=tuple(notes), commands=tuple(commands), done=True)

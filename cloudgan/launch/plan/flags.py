@@ -14,7 +14,7 @@ from pydantic import ValidationError, model_validator
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
-from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.durations import DAY_SECONDS, HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.labels import checked_name
@@ -37,7 +37,7 @@ MemoryPer = Literal["node", "cpu", "none"]
 _LONGEST_WAIT_SECONDS = 12 * HOUR_SECONDS
 _NETWORK_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GANG_TIMEOUT_SECONDS = 20 * 60.0
-_SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
+_SLURM_GANG_TIMEOUT_SECONDS = 7.0 * DAY_SECONDS
 """Waiting in Slurm's queue costs nothing, and all nodes start together."""
 
 

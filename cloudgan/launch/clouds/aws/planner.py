@@ -40,7 +40,7 @@ from typing import Any, Final
 from cloudgan.core import assets, machines
 from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.documents import parse_json
-from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.durations import DAY_SECONDS, HOUR_SECONDS
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.core.machines import Machine
@@ -67,7 +67,6 @@ _CLUSTER_SECONDS: Final = 2400
 """Longest wait for a new cluster."""
 _SPARE_SECONDS: Final = 3600
 """For the copy of the results by a launcher that works."""
-_DAY_SECONDS: Final = 24 * HOUR_SECONDS
 _BLOCK: Final = "block:"
 _RESERVATION: Final = re.compile(rf"(?:{_BLOCK})?(cr-[0-9a-f]{{8,17}})")
 _GRACE_SECONDS: Final = 90
@@ -297,7 +296,7 @@ def run_end(plan: Plan) -> Iterator[Step]:
             "GroupName": group,
             "ScheduleExpression": "rate(1 hours)",
             "StartDate": {"$after_seconds": round(seconds)},
-            "EndDate": {"$after_seconds": round(seconds + _DAY_SECONDS)},
+            "EndDate": {"$after_seconds": round(seconds + DAY_SECONDS)},
             "FlexibleTimeWindow": {"Mode": "OFF"},
             "ActionAfterCompletion": "DELETE",
             "Target": {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
-from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.durations import DAY_SECONDS, HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError, counted
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.core.machines import Machine
@@ -58,8 +58,8 @@ SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
 DISK_GIB, SYSTEM_DISK_GIB, SYSTEM_DISK = 100, 32, "pd-standard"
 _SPARE_SECONDS: Final = 1800
 """Time for node start, driver installation and image pulls."""
-_LONGEST_SECONDS: Final = 120 * 24 * HOUR_SECONDS
-_LONGEST_FLEX_SECONDS: Final = 7 * 24 * HOUR_SECONDS
+_LONGEST_SECONDS: Final = 120 * DAY_SECONDS
+_LONGEST_FLEX_SECONDS: Final = 7 * DAY_SECONDS
 _LONGEST_POOL = 40
 _TPUS = ("v2-", "v3-", "v4-", "v5litepod-", "v5p-", "v6e-")
 """Slices of Cloud TPU VMs."""
