@@ -58,4 +58,6 @@ class Item(StrEnum):
     NAT = "nat", "NAT of the network", "network"
     TRANSFER = "transfer", "data transfer", "network"
     STORAGE = "storage", "storage", "storage"
+    REQUESTS = "requests", "requests to the bucket", "storage"
+    RESERVATION = "reservation", "the reservation before and after this run"
     EGRESS = "egress", "egress", "network"

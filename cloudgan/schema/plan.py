@@ -193,7 +193,7 @@ class NodePool(Document):
         default="",
         description="nearest generally available node type; empty: this type is available",
     )
-    fees: tuple[PoolFee, ...] = Field((), description="of disks, addresses and load balancers")
+    fees: tuple[PoolFee, ...] = Field((), description="by the hour, beside the nodes")
     notes: tuple[str, ...] = Field((), description="for the user, such as a retired node type")
 
 

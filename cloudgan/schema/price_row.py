@@ -209,22 +209,25 @@ FeeKind = Literal[
     "load_balancer",
     "nat",
     "storage_gib_month",
+    "requests",
     "egress_gib",
+    "reservation",
 ]
 ANY_REGION = "any"
 
 
 class FeeRow(SourcedRow):
-    """A row of `fees.csv`: clusters, disks, addresses, storage, traffic; unknown fees have none, as `nat`."""
+    """A row of `fees.csv`: clusters, disks, storage, traffic; unknown fees have none, as `nat`, `reservation`."""
 
-    _MONTH_HOURS: ClassVar[float] = 730.0
+    _HOURLY: ClassVar = {"hour": 1, "gib_month": 730.0, "10k": 1e4}
+    """Of what is paid by the hour: GiB times hours, or requests, of a unit; clouds count a month as 730 hours."""
 
     provider: Text
     kind: FeeKind
     name: Text = Field(description="product, such as GKE standard or EKS extended support")
     region: Text = Field(description="or any, if the price is the same in all regions")
     usd: Positive
-    unit: Literal["hour", "gib_month", "gib"]
+    unit: Literal["hour", "gib_month", "gib", "10k"]
     source: Text
     date: Date
     confidence: Literal["A", "B", "C"] = Field(
@@ -240,14 +243,14 @@ class FeeRow(SourcedRow):
 
     @property
     def usd_per_hour(self) -> float:
-        """Price of one unit per hour; clouds count a month as 730 hours."""
-        return self.usd / self._MONTH_HOURS if self.unit == "gib_month" else self.usd
+        """Price of one unit, GiB or request per hour."""
+        return self.usd / self._HOURLY.get(self.unit, 1)
 
     def in_units(self, amount: float) -> float:
         """Returns an amount, of seconds for what is paid by time, in the unit of the price."""
         if self.kind in ("storage_gib_month", "egress_gib"):
             return amount
-        return amount / HOUR_SECONDS / (self._MONTH_HOURS if self.unit == "gib_month" else 1)
+        return amount / HOUR_SECONDS / self._HOURLY[self.unit]
 
     def cost_usd(self, amount: float) -> float:
         """Returns the price of an amount: GiB or GiB months, or seconds of what is paid by time."""
@@ -262,7 +265,10 @@ class PoolFee(Document):
         default="", description="in fees.csv, such as pd-balanced; empty: the cheapest"
     )
     quantity: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="GiB of a disk, or a number"
+        default=1.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="GiB of a disk, requests per hour, or a number",
     )
     per_node: bool = Field(default=True, description="false: once for the cluster")
 
@@ -283,6 +289,8 @@ _FEE_ITEMS = {
     ("disk", True): Item.DISKS,
     ("public_ip", True): Item.ADDRESSES,
     ("nat", True): Item.NAT,
+    ("requests", True): Item.REQUESTS,
+    ("reservation", True): Item.RESERVATION,
 }
 HOURLY_FEES = frozenset(_FEE_ITEMS.values())
 """Items that are billed beside the nodes for as long as these exist."""

@@ -315,3 +315,8 @@ def test_the_price_on_demand_is_shown_with_a_note_that_the_reservation_always_bi
     assert found["cost"]["known_usd"] > 0
     assert any("for as long as it exists" in one for one in found["warnings"])
     assert "on demand, reservation week" in plan_basis(*flags)
+    beyond = "the reservation before and after this run"
+    assert beyond in found["cost"]["unknown"], "named, and not zero"
+    of_run = planned("--name=gan", "--market=on_demand", *H100.split())["cost"]
+    assert beyond not in of_run["unknown"]
+    assert found["cost"]["known_usd"] == of_run["known_usd"]

@@ -6,12 +6,13 @@ import re
 import pytest
 
 from cli.provisioned import basis
-from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.cost_difference import figures_of_plan
 from cloudgan.money.fees import load_fees
 from cloudgan.schema.plan import Plan
+from cloudgan.worker.trainer_process import Timeouts
 from launch.clouds.lab import planned
 from launch.lifecycle.cloud_double import RulesDouble
 
@@ -92,7 +93,8 @@ def test_the_same_job_has_a_row_per_cloud_and_market_and_the_chosen_one_is_marke
     planned = desk.plan(*part)
     unknown = view_of(planned)
     assert {row[3].value for row in unknown.table.rows if row[2]} == {None}
-    assert unknown.notes[0].startswith("total    unknown; 0.08 USD/h, at most ")
+    said = "total    unknown; 0.09 USD/h with all that bills by the hour, at most "
+    assert unknown.notes[0].startswith(said), "0.08 for the nodes, and requests to the bucket"
     planned["cost"]["fees_usd_per_hour"] = 0.3
     said = "total    unknown; 0.38 USD/h with all that bills by the hour, at most "
     assert view_of(planned).notes[0].startswith(said), "more than the nodes of the table"
@@ -298,6 +300,8 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     cost = found["cost"]
     assert set(names.split()) <= {part["item"] for part in cost["parts"]}
     fees, at = load_fees(), (cloud, region)
+    for what, hourly in (("writes and lists", 2 * 300 + 700), ("reads", 3600)):
+        beside_usd += hourly * fees.find("requests", *at, what).usd / 10_000
     cluster = fees.find("control_plane", *at).usd
     if system_node := fees.find("system_node", *at):
         cluster += fees.dearest(system_node).usd
@@ -307,6 +311,18 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     start = cost["startup_seconds"] or found["limits"]["gang_timeout_seconds"]
     assert found["limits"]["deadline_seconds"] == int(5 / (rate / 3600) - 120 - 300 - start)
     assert cost["unpriced"] == []
+
+
+def test_the_requests_of_a_node_are_those_of_the_periods_of_its_agent():
+    ours = {"node_type": "g2-standard-4", "run": "gan", "spec_hash": "", "market": "spot"}
+    hourly = {}
+    for nodes in (1, 2):
+        pool = cloud_planner("gcp").node_pool(NodePoolRequest(**ours, nodes=nodes))
+        found = {fee.product: fee.quantity for fee in pool.fees if fee.kind == "requests"}
+        hourly[nodes] = nodes * found["writes and lists"]
+    every = Timeouts()
+    periods = (every.heartbeat_every_seconds, every.log_every_seconds)
+    assert hourly[2] - hourly[1] == sum(3600 / seconds for seconds in periods)
 
 
 T4 = ("--accelerator=t4:1", "--max-steps=10")
@@ -344,7 +360,7 @@ def test_nodes_without_public_addresses_pay_for_none_and_their_nat_is_unknown(de
     for more, kinds in (((), {"public_ip"}), (("--internal-ips",), {"nat"})):
         plan = desk.plan(*flags, *more)
         found = {fee["kind"] for fee in plan["node_pool"]["fees"]}
-        assert found - {"disk"} == kinds
+        assert found - {"disk", "requests"} == kinds
         is_named = "NAT of the network" in plan["cost"]["unknown"]
         assert is_named == ("nat" in kinds)
         assert is_named == any(
@@ -406,7 +422,9 @@ def test_the_rows_of_all_clouds_and_markets_count_the_waiting_of_their_nodes(des
             after["row"]["market"],
         )
         more = after["known_usd"] - before["known_usd"]
-        assert more == pytest.approx(after["row"]["usd_per_hour"] / 2), "half an hour of the node"
+        requests = 0.0055 * (1000 + 0.08 * 3600) / 1000
+        half_an_hour = (after["row"]["usd_per_hour"] + requests) / 2
+        assert more == pytest.approx(half_an_hour, abs=0.0004), "of the node"
 
 
 def test_a_plan_shows_what_waiting_nodes_cost_and_what_they_save_and_a_budget_pays_for_it(desk):

@@ -61,6 +61,10 @@ CLOUDS = {
 }
 """Control plane, system node and their USD per hour, and the disk of a node: its GiB and USD per GiB and month."""
 ADDRESS_USD = 0.005
+WRITES, READS = 650, 1800
+"""Requests of a node to the bucket in an hour."""
+REQUEST_USD = {"gcp": (0.05, 0.004), "aws": (0.05, 0.004), "azure": (0.055, 0.0044)}
+"""Of 10,000 writes and of 10,000 reads."""
 COLUMNS = (
     *("BilledCost", "BillingCurrency", "ChargeCategory", "ChargePeriodEnd"),
     *("ServiceCategory", "ChargeDescription", "Tags"),
@@ -69,7 +73,12 @@ COLUMNS = (
 
 def fees_of(cloud):
     product, gib, _ = cloud[2]
-    return PoolFee(kind="disk", product=product, quantity=gib), PoolFee(kind="public_ip")
+    return (
+        PoolFee(kind="disk", product=product, quantity=gib),
+        PoolFee(kind="public_ip"),
+        PoolFee(kind="requests", product="writes and lists", quantity=WRITES),
+        PoolFee(kind="requests", product="reads", quantity=READS),
+    )
 
 
 def rows_of(provider, market):
@@ -112,6 +121,8 @@ def charges(row, cloud):
             yield "Compute", row.usd_per_hour * hours, True
             yield "Networking", ADDRESS_USD * hours, True
             yield "Storage", gib * usd_per_month / MONTH_HOURS * hours, True
+            for count, usd in zip((WRITES, READS), REQUEST_USD[row.provider], strict=True):
+                yield "Requests", count * usd / 1e4 * hours, False
     for shared in (plane, system):
         if shared:
             yield "Compute", shared[1] * ATTEMPTS[-1][1] / HOUR, False
@@ -124,8 +135,8 @@ def written_bill(path, lines):
         for category, usd, is_labelled in lines:
             tags = json.dumps({"cloudgan-run": "gan"} if is_labelled else {})
             what = "a disk" if category == "Storage" else "a node"
-            until = "2026-11-22T12:00:00Z"
-            writer.writerow((usd, "USD", "Usage", until, category, what, tags))
+            until, of = "2026-11-22T12:00:00Z", "Storage" if category == "Requests" else category
+            writer.writerow((usd, "USD", "Usage", until, of, what, tags))
     return path
 
 
@@ -163,9 +174,10 @@ def test_the_four_documents_of_a_launch_that_was_preempted_twice_are_one_sum(
     for name in ("compute", "disk", "network"):
         assert of[name].billed_usd == pytest.approx(of[name].measured_usd, abs=0.005)
         assert of[name].explanation == ""
-    shared = math.fsum(usd for _, usd, is_labelled in lines if not is_labelled)
-    assert of["control plane"].measured_usd == pytest.approx(shared, abs=0.005)
-    assert "shared by all runs" in of["control plane"].explanation
+    for name, service in (("control plane", "Compute"), ("storage", "Requests")):
+        shared = math.fsum(usd for what, usd, labelled in lines if what == service and not labelled)
+        assert of[name].measured_usd == pytest.approx(shared, abs=0.005)
+        assert "shared by all runs" in of[name].explanation
 
 
 THROUGHPUT = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())

@@ -33,6 +33,7 @@ UNITS = {
     "load_balancer": "hour",
     "storage_gib_month": "gib_month",
     "egress_gib": "gib",
+    "requests": "10k",
 }
 
 
@@ -77,7 +78,7 @@ def test_an_invalid_or_duplicate_fee_is_reported_with_file_and_line(tmp_path, wr
 
 def test_every_fee_has_its_unit_a_place_to_look_it_up_and_the_right_size(shipped):
     assert {row.kind for row in shipped.rows} == set(UNITS)
-    sizes = {"hour": (0.001, 1), "gib_month": (0.01, 0.3), "gib": (0.005, 0.3)}
+    sizes = {"hour": (0.001, 1), "gib_month": (0.01, 0.3), "gib": (0.005, 0.3), "10k": (0.003, 0.1)}
     for row in shipped.rows:
         assert row.unit == UNITS[row.kind], row.row_id
         assert row.source.startswith(("https://", "github.com/")), row.row_id

@@ -12,7 +12,12 @@ from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
-from cloudgan.schema.price_row import Market
+from cloudgan.schema.price_row import Market, PoolFee
+
+_WRITES_OF_NODE, _WRITES_OF_RUN, _READS_OF_RUN = 300, 700, 3600
+"""Requests to the bucket in an hour. A node writes its heartbeat every 15 s and its log every minute; a run its
+record, checkpoints and launch.json, which the launcher reads: counted on 2 nodes with epochs of 12 s
+(2026-12-01), rounded up. Longer epochs have fewer, and each node reads the data once, in some hundreds."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,27 @@ class NodePoolRequest:
     reservation: str | None = None
 
     def pool(self, longest_name: int, *, hyphens: bool = True, **own: Any) -> NodePool:
-        """Returns the node pool of these nodes, with what is `own` to a cloud."""
+        """Returns the node pool of these nodes, with what is `own` to a cloud.
+
+        All nodes are in one zone and the bucket is in their region: no traffic between zones is billed.
+        """
         name = derived_name(self.run, self.spec_hash, longest_name, hyphens=hyphens)
         asked = {key: one for key, one in vars(self).items() if key in NodePool.model_fields}
-        return NodePool(**{"name": name} | asked | own)
-
-
-def billed_by_reservation(reservation: str) -> str:
-    """Returns the note on the price of nodes in a reservation."""
-    return (
-        f"the nodes use reservation {reservation}: it is billed at about the on-demand price, less"
-        " committed-use discounts, for as long as it exists, also before and after this run"
-    )
+        pool = NodePool(**{"name": name} | asked | own)
+        writes = _WRITES_OF_NODE * pool.hosts + _WRITES_OF_RUN / self.nodes
+        requests = {"writes and lists": writes, "reads": _READS_OF_RUN / self.nodes}
+        fees, notes = pool.fees, pool.notes
+        fees += tuple(
+            PoolFee(kind="requests", product=what, quantity=n) for what, n in requests.items()
+        )
+        if pool.reservation and not pool.prepaid:
+            fees += (PoolFee(kind="reservation", product=f"reservation {pool.reservation}"),)
+            note = (
+                f"the nodes use reservation {pool.reservation}: it is billed at about the on-demand price,"
+                " less committed-use discounts, for as long as it exists, also before and after this run"
+            )
+            notes = (*notes, note)
+        return pool.model_copy(update={"fees": fees, "notes": notes})
 
 
 def reservation_parts(pattern: re.Pattern[str], text: str, expected: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from cloudgan.core.machines import Machine
 from cloudgan.core.run_secret import new_secret
 from cloudgan.launch.clouds.gcp import names, network
 from cloudgan.launch.clouds.gcp.kinds import QUEUED
-from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation, pool_of
+from cloudgan.launch.clouds.planner import NodePoolRequest, pool_of
 from cloudgan.launch.kubernetes.job_state import KEY_FILE, KEY_FOLDER, RESTART_CODES, environment
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
@@ -140,10 +140,8 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             " --market=spot, which is cheaper"
         )
     address = PoolFee(kind="public_ip", quantity=found.hosts)
-    reserved: tuple[str, ...] = ()
     if wanted.reservation:
         network.parse_reservation(wanted.reservation)
-        reserved = (billed_by_reservation(wanted.reservation),)
     return wanted.pool(
         _LONGEST_NAME,
         keep_cluster=False,
@@ -153,7 +151,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         hosts=found.hosts,
         fees=(network.NAT if wanted.internal_ips else address,),
         replacement=found.replacement,
-        notes=(*slice_notes(found), *reserved),
+        notes=slice_notes(found),
     )
 
 

@@ -49,7 +49,6 @@ from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
-    billed_by_reservation,
     desired_state_step,
     pool_of,
     reservation_parts,
@@ -123,7 +122,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             f"Capacity Block {name} was paid in advance, and no API of AWS states its price: the cost of"
             " these nodes is unknown, and the block costs the same without this run"
         )
-        notes += (of_block if is_block else billed_by_reservation(name),)
+        notes += (of_block,) if is_block else ()
     return wanted.pool(
         naming.LONGEST_POOL,
         prepaid=is_block,

@@ -16,7 +16,6 @@ from cloudgan.launch.clouds.azure import ids, kinds
 from cloudgan.launch.clouds.azure.ids import Ref
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
-    billed_by_reservation,
     desired_state_step,
     pool_of,
     reservation_parts,
@@ -98,7 +97,6 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         hyphens=False,
         identity={"azure.workload.identity/client-id": ids.CLIENT},
         fees=_FEES,
-        notes=(billed_by_reservation(wanted.reservation),) if wanted.reservation else (),
     )
 
 

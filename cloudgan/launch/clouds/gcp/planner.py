@@ -19,7 +19,6 @@ from cloudgan.launch.clouds.gcp import iam, kinds, names, network
 from cloudgan.launch.clouds.gcp.machines import host_of, machine, topology_of
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
-    billed_by_reservation,
     desired_state_step,
     pool_of,
     unused_network,
@@ -153,8 +152,6 @@ def _check_slice(wanted: NodePoolRequest, found: Machine) -> None:
 
 def _notes(wanted: NodePoolRequest, found: Machine) -> tuple[str, ...]:
     notes: tuple[str, ...] = (network.NO_ADDRESSES,) if wanted.internal_ips else ()
-    if wanted.reservation:
-        notes += (billed_by_reservation(wanted.reservation),)
     if _is_queued(wanted):
         notes += (_LATE,)
     return notes + unused_network(wanted, found.network)
