@@ -257,6 +257,22 @@ class FeeRow(SourcedRow):
         return self.in_units(amount) * self.usd
 
 
+_FEE_ITEMS = {
+    ("control_plane", False): Item.CLUSTER,
+    ("system_node", False): Item.SYSTEM_NODES,
+    ("load_balancer", False): Item.LOAD_BALANCER,
+    ("disk", False): Item.CLUSTER_DISKS,
+    ("public_ip", False): Item.CLUSTER_ADDRESSES,
+    ("disk", True): Item.DISKS,
+    ("public_ip", True): Item.ADDRESSES,
+    ("nat", True): Item.NAT,
+    ("requests", True): Item.REQUESTS,
+    ("reservation", True): Item.RESERVATION,
+}
+HOURLY_FEES = frozenset(_FEE_ITEMS.values())
+"""Items that are billed beside the nodes for as long as these exist."""
+
+
 class PoolFee(Document):
     """What the cloud bills by the hour beside the nodes, as long as they exist."""
 
@@ -272,6 +288,14 @@ class PoolFee(Document):
     )
     per_node: bool = Field(default=True, description="false: once for the cluster")
 
+    @model_validator(mode="after")
+    def _is_billed_so(self) -> Self:
+        if (self.kind, self.per_node) not in _FEE_ITEMS:
+            once = [kind for kind, per_node in _FEE_ITEMS if per_node == self.per_node]
+            how = "per node" if self.per_node else "once for the cluster"
+            raise ValueError(f"{self.kind} is not billed {how}; valid: {', '.join(once)}")
+        return self
+
     @property
     def item(self) -> Item:
         """Its item of cost."""
@@ -280,20 +304,6 @@ class PoolFee(Document):
 
 CONTROL_PLANE = PoolFee(kind="control_plane", per_node=False)
 SYSTEM_NODE = PoolFee(kind="system_node", per_node=False)
-_FEE_ITEMS = {
-    ("control_plane", False): Item.CLUSTER,
-    ("system_node", False): Item.SYSTEM_NODES,
-    ("load_balancer", False): Item.LOAD_BALANCER,
-    ("disk", False): Item.CLUSTER_DISKS,
-    ("public_ip", False): Item.CLUSTER_ADDRESSES,
-    ("disk", True): Item.DISKS,
-    ("public_ip", True): Item.ADDRESSES,
-    ("nat", True): Item.NAT,
-    ("requests", True): Item.REQUESTS,
-    ("reservation", True): Item.RESERVATION,
-}
-HOURLY_FEES = frozenset(_FEE_ITEMS.values())
-"""Items that are billed beside the nodes for as long as these exist."""
 
 
 class DataMove(Document):

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
-from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.schema.price_row import FeeRow, PoolFee, PriceRow
 from records import price_row
 from tests.money.conftest import fee
 
@@ -47,6 +47,13 @@ RANGE = {"low_usd_per_hour": 0.2, "high_usd_per_hour": 0.4, "range_since": "2026
                 *(("kind", "node"), ("date", ""), ("name", "")),
             )
         ),
+        (
+            {"kind": "load_balancer"},
+            {},
+            "not billed per node; valid: disk, public_ip, nat, requests",
+        ),
+        ({"kind": "nat", "per_node": False}, {}, "once for the cluster; valid: control_plane,"),
+        ({"kind": "egress_gib"}, {}, "egress_gib is not billed per node"),
         (ROW | RANGE, {"high_usd_per_hour": None}, "or none"),
         (ROW | RANGE, {"range_since": "unknown"}, "or none"),
         (ROW | RANGE, {"low_usd_per_hour": 0.3}, "0.28 USD/h is not between 0.3 and 0.4"),
@@ -54,7 +61,7 @@ RANGE = {"low_usd_per_hour": 0.2, "high_usd_per_hour": 0.4, "range_since": "2026
     ],
 )
 def test_a_row_that_is_no_fact_is_refused(row, wrong, said):
-    model = FeeRow if row is FEE else PriceRow
+    model = FeeRow if row is FEE else PriceRow if "node_type" in row else PoolFee
     with pytest.raises(ValidationError, match=said):
         model.model_validate(row | wrong)
 
