@@ -340,6 +340,7 @@ def trials_cost(
     seconds = {part: math.fsum(by_state[state]) for state, part in _TRIALS.items()}
     seconds |= {part: time.get(part, 0.0) for part in (IDLE, REST)}
 
+    # A share of a sum, not of a ledger: a search on this machine keeps a price per hour and no price row.
     def usd_of(spent: float | None) -> float | None:
         return None if usd is None or spent is None or not whole else usd * spent / whole
 

@@ -67,12 +67,11 @@ class SweepPlan(Result):
     @property
     def usd(self) -> tuple[float, float] | None:
         """Lowest and highest known cost of all runs; None: unknown. Only the first starts nodes."""
-        first, cost, rest = self.plan.usd, self.plan.cost, len(self.seeds) - 1
+        first, rest = self.plan.usd, len(self.seeds) - 1
         if first is None:
             return None
         later = first
-        if cost and self.shares_nodes:
-            ready = without_startup(cost)
+        if self.shares_nodes and (ready := without_startup(self.plan)):
             later = ready.known_low_usd, ready.known_usd
         return first[0] + rest * later[0], first[1] + rest * later[1]
 

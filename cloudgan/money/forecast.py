@@ -22,18 +22,18 @@ from cloudgan.core.table import read_table
 from cloudgan.money.billing import (
     TO_ANOTHER_REGION,
     billing_rule,
+    data_move,
     egress_fee,
     fees_beside,
     is_free_move,
 )
-from cloudgan.money.fees import Fees
+from cloudgan.money.fees import Fees, load_fees
 from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.money.processes import TRAINED
 from cloudgan.schema.cost_report import CostReport, ForecastVsActual, LineItem, Totals
 from cloudgan.schema.item import Item
-from cloudgan.schema.plan import Forecast, ForecastPart, JobCost
+from cloudgan.schema.plan import Forecast, ForecastPart, JobCost, Plan
 from cloudgan.schema.price_row import (
-    HOURLY_FEES,
     DataMove,
     Date,
     FeeRow,
@@ -306,36 +306,42 @@ def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:
     return tuple(found)
 
 
-def without_startup(cost: JobCost) -> JobCost:
+def planned_job(
+    plan: Plan, seconds: tuple[float, float] | None, startups: tuple[StartupTime, ...] = ()
+) -> Priced | None:
+    """Returns the job of a plan with another time of training or start; None: its nodes have no price."""
+    price, pool = plan.price, plan.node_pool
+    if price is None or pool is None:
+        return None
+    context = JobContext(
+        fees=load_fees(),
+        startups=startups,
+        data_move=data_move(plan.showers),
+        gang_timeout_seconds=plan.limits.gang_timeout_seconds,
+        keep_seconds=pool.keep_seconds,
+    )
+    is_there, nodes = pool.engine == "cluster", plan.workers.nodes
+    return job_cost(price, nodes, seconds, context, on_cluster=is_there, fees=pool.fees)
+
+
+def without_startup(plan: Plan) -> JobCost | None:
     """Returns the cost on nodes that are ready: what is billed beside them has less time, too."""
-    low, high = (
-        trained / (trained + waited) if trained and waited else 1.0
-        for trained, waited in (
-            (cost.training_low_seconds, cost.startup_low_seconds),
-            (cost.training_seconds, cost.startup_seconds),
-        )
+    cost = plan.cost
+    if cost is None or plan.price is None:
+        return cost
+    low, high = cost.training_low_seconds, cost.training_seconds
+    seconds = None if low is None or high is None else (low, high)
+    at_once = StartupTime.model_construct(
+        provider=plan.price.provider,
+        least_nodes=1,
+        low_seconds=0.0,
+        high_seconds=0.0,
+        source="",
+        date="",
     )
-
-    def started(part: ForecastPart) -> ForecastPart:
-        if part.item is Item.STARTUP:
-            return ForecastPart(item=part.item, low_usd=0.0, usd=0.0)
-        if part.usd is None or part.item not in HOURLY_FEES:
-            return part
-        return part.model_copy(
-            update={"low_usd": (part.low_usd or 0.0) * low, "usd": part.usd * high}
-        )
-
-    parts = tuple(map(started, cost.parts))
-    return cost.model_copy(
-        update={
-            "parts": parts,
-            "known_low_usd": math.fsum(part.low_usd or 0.0 for part in parts),
-            "known_usd": math.fsum(part.usd or 0.0 for part in parts),
-            "unknown": tuple(name for name in cost.unknown if name != Item.STARTUP.display),
-            "startup_low_seconds": 0.0,
-            "startup_seconds": 0.0,
-        }
-    )
+    found = planned_job(plan, seconds, (at_once,))
+    basis = {"startup_basis": "the nodes are ready"}
+    return found.cost.model_copy(update=basis) if found else cost
 
 
 PER_EPOCH = "seconds per epoch"

@@ -11,7 +11,10 @@ from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.cost_difference import figures_of_plan
 from cloudgan.money.fees import load_fees
+from cloudgan.money.forecast import without_startup
+from cloudgan.schema.item import Item
 from cloudgan.schema.plan import Plan
+from cloudgan.schema.price_row import HOURLY_FEES
 from cloudgan.worker.trainer_process import Timeouts
 from launch.clouds.lab import planned
 from launch.lifecycle.cloud_double import RulesDouble
@@ -311,6 +314,34 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     start = cost["startup_seconds"] or found["limits"]["gang_timeout_seconds"]
     assert found["limits"]["deadline_seconds"] == int(5 / (rate / 3600) - 120 - 300 - start)
     assert cost["unpriced"] == []
+
+
+@pytest.mark.parametrize("cloud", ["gcp", "azure"])
+@pytest.mark.usefixtures("real_rules")
+def test_nodes_that_are_ready_cost_as_if_they_started_at_once(desk, cloud):
+    """Their cluster, disks and addresses have less time, too."""
+    flags = (f"--provider={cloud}", "--accelerator=t4", "--epochs=1", "--market=on_demand")
+    plan = Plan.model_validate(desk.plan(*flags))
+    before, ready = plan.cost, without_startup(plan)
+    of = {part.item: part.usd for part in ready.parts}
+    assert of[Item.STARTUP] == 0 < {part.item: part.usd for part in before.parts}[Item.STARTUP]
+    assert of[Item.TRAINING] == pytest.approx(
+        plan.price.cost_usd(before.training_seconds, plan.workers.nodes)
+    )
+    hourly = sum(usd for item, usd in of.items() if item in HOURLY_FEES)
+    assert hourly == pytest.approx(before.fees_usd_per_hour * before.training_seconds / 3600)
+    assert ready.known_usd == pytest.approx(of[Item.TRAINING] + hourly)
+    assert ready.known_low_usd < before.known_low_usd
+
+
+@pytest.mark.usefixtures("real_rules")
+def test_a_plan_of_unknown_time_costs_its_budget_at_most_start_and_removal_included(desk):
+    part = ("--provider=azure", "--accelerator=Standard_NV6ads_A10_v5", "--nodes=1")
+    for usd in (3, 5):
+        out = desk.type("plan", *part, f"--budget-usd={usd}")[0]
+        assert f"at most {usd}.00 USD until its deadline" in out
+    moved = desk.type("plan", *part, "--data=https://a.blob.core.windows.net/c/store")[0]
+    assert re.search(r"until its deadline, plus data transfer \(unknown\)", moved)
 
 
 def test_the_requests_of_a_node_are_those_of_the_periods_of_its_agent():

@@ -132,7 +132,9 @@ def test_budget_and_hours_hold_for_all_seeds_together(desk, gcp):
     assert (limits["max_hours"], limits["budget_usd"]) == (2, BUDGET / 3)
     one, rest = found["plan"]["cost"], 2
     startup = next(part for part in one["parts"] if part["item"] == "startup")
-    assert found["high_usd"] == pytest.approx(3 * one["known_usd"] - rest * startup["usd"])
+    beside = one["fees_usd_per_hour"] * one["startup_seconds"] / 3600
+    ready = one["known_usd"] - startup["usd"] - beside
+    assert found["high_usd"] == pytest.approx(one["known_usd"] + rest * ready)
     pool = found["plan"]["node_pool"]
     assert (pool["served_runs"], pool["keep_seconds"]) == (3, 600), "they may live for all seeds"
     said = " ".join(desk.type("plan", *given)[0].split())

@@ -14,7 +14,6 @@ from cloudgan.money.forecast import (
     forecast_vs_actual,
     job_cost,
     load_startup_times,
-    without_startup,
 )
 from cloudgan.money.report import cost_report
 from cloudgan.schema.item import Item
@@ -105,24 +104,6 @@ def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_de
     found = part(cost(fees=sizes), Item.SYSTEM_NODES)
     assert found.low_usd == pytest.approx(0.05 * 1.1)
     assert found.usd == pytest.approx(0.08 * 2.2)
-
-
-def test_nodes_that_are_ready_cost_as_if_they_started_at_once():
-    """Their cluster, disks and addresses have less time, too."""
-    disk = PoolFee(kind="disk", product="x", quantity=100)
-    of = {"fees": Fees((*FEES.rows, fee("disk", 0.1))), "beside": (disk,)}
-    at_once = WAITS[0].model_copy(update={"low_seconds": 0.0, "high_seconds": 0.0})
-    ready = cost(startups=(at_once,), **of).cost
-    for startups in (WAITS, ()):
-        found = without_startup(cost(startups=startups, **of).cost)
-        assert found.known_usd == pytest.approx(ready.known_usd)
-        assert found.known_low_usd == pytest.approx(ready.known_low_usd)
-        for one, other in zip(found.parts, ready.parts, strict=True):
-            assert (one.item, one.low_usd, one.usd) == (
-                other.item,
-                other.low_usd and pytest.approx(other.low_usd),
-                other.usd and pytest.approx(other.usd),
-            )
 
 
 @pytest.mark.parametrize(

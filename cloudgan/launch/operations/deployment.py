@@ -299,8 +299,7 @@ class _Deployment:
             self.progress.say(
                 f"the nodes that run {pool.reused.previous} keeps are used: none are created"
             )
-            cost = without_startup(found.cost) if found.cost else None
-            found = found.model_copy(update={"cost": cost})
+            found = found.model_copy(update={"cost": without_startup(found)})
             found = found.model_copy(update={"steps": backend.steps(found)})
         self.plan = found
 

@@ -8,19 +8,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from cloudgan.core.clouds import CLOUDS, title_of
-from cloudgan.core.durations import HOUR_SECONDS, duration_range, duration_text, format_duration
+from cloudgan.core.durations import duration_range, duration_text, format_duration
 from cloudgan.core.errors import counted
 from cloudgan.launch.clouds.resource import is_cluster
+from cloudgan.launch.plan.build import seconds_in_reserve
 from cloudgan.launch.plan.jobs import KINDS, grid_ranks
 from cloudgan.launch.plan.node_choice import NONE_THERE
 from cloudgan.launch.plan.showers import SIMULATED
+from cloudgan.money.forecast import planned_job
 from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_range, usd_range_cell
 from cloudgan.schema.cost_report import least
+from cloudgan.schema.item import Item
 from cloudgan.schema.plan import JobCost, Plan, Selection
 
 _MIN_SHOWN_USD = 0.005
+_IN_TIME = {Item.STARTUP.display, Item.STAGING.display}
+"""Unknown parts that the reserve and the deadline of a job limit."""
 _MAX_REASONS = 5
 _HOURS_PER_DAY = 24
 _CHOSEN = "✔"
@@ -213,9 +218,15 @@ def total(plan: Plan) -> str:
         return "unknown: --price-as=OFFER gives the price of the nodes"
     if plan.usd is None:
         rate = price.hourly_usd(count) + (cost.fees_usd_per_hour if cost else 0.0)
-        most = rate * plan.limits.deadline_seconds / HOUR_SECONDS
+        limits = plan.limits
+        longest: float = limits.deadline_seconds
+        longest += seconds_in_reserve(plan.node_pool, cost, limits.gang_timeout_seconds)
+        job = planned_job(plan, (longest, longest))
+        most = job.high.known_usd if job else price.cost_usd(longest, count)
         beside = " with all that bills by the hour" if cost and cost.fees_usd_per_hour else ""
-        return f"unknown; {rate:.2f} USD/h{beside}, at most {most:.2f} USD until its deadline"
+        text = f"unknown; {rate:.2f} USD/h{beside}, at most {most:.2f} USD until its deadline"
+        rest = ", ".join(name for name in (job.unknown if job else ()) if name not in _IN_TIME)
+        return f"{text}, plus {rest} (unknown)" if rest else text
     low, high = plan.usd
     text = f"{usd_range(low, high)} USD"
     if cost and cost.unknown:

@@ -90,7 +90,7 @@ def make_plan(
         usd_per_second=usd_per_second,
         spent_usd=request.spent_usd,
         once_usd=(request.showers.usd or 0.0) + (cost.once_usd if cost else 0.0),
-        reserve_seconds=_reserve_seconds(request),
+        reserve_seconds=seconds_in_reserve(request.node_pool, cost, request.gang_timeout_seconds),
     )
     wait = None  # for the first flex-start node: the job's time, but for one gang timeout
     if request.node_pool and request.node_pool.flex_start:
@@ -145,15 +145,17 @@ def spec_hash(request: PlanRequest) -> str:
     return spec_digits(what if target.is_provisioned else what | where)
 
 
-def _reserve_seconds(request: PlanRequest) -> float:
+def seconds_in_reserve(
+    pool: NodePool | None, cost: JobCost | None, gang_timeout_seconds: float
+) -> float:
     """Seconds reserved in a budget for startup and deletion of nodes.
 
     An unknown startup time counts as the gang timeout.
     """
-    if request.node_pool is None:
+    if pool is None:
         return RESERVE_SECONDS
-    known = request.cost.startup_seconds if request.cost else None
-    start = request.gang_timeout_seconds if known is None else known
+    known = cost.startup_seconds if cost else None
+    start = gang_timeout_seconds if known is None else known
     return RESERVE_SECONDS + start + REMOVAL_SECONDS
 
 
