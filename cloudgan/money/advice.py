@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from cloudgan.money.processes import TRAINED
 from cloudgan.schema.cost_report import LineItem, Recommendation
-from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.price_row import HOURLY_FEES, PriceRow
 from cloudgan.schema.record import Checkpointed, Process, RunRecord
 from cloudgan.speed.spot import (
     Preemption,
@@ -34,25 +34,40 @@ NEW_NODE_SECONDS = Preemption().restart_seconds
 """Assumed time to replace a preempted node; start-up and tracing are added."""
 
 
-def _saves(record: RunRecord, items: Iterable[LineItem], per_epoch: float) -> dict[str, Any]:
+class _Rate(NamedTuple):
+    """What a second of training costs: all nodes of a run, and what is billed beside them, in USD."""
+
+    nodes: float
+    beside: float
+
+
+def _rate_of(items: Sequence[LineItem], up_seconds: float | None) -> _Rate | None:
+    """Returns the rate by what a run paid while its nodes were up; None: unknown."""
+    known = [item for item in items if item.item in TRAINED and item.usd is not None]
+    spent = math.fsum(item.seconds or 0.0 for item in known)
+    if not spent:
+        return None
+    beside = (
+        (item.usd or 0.0) / lasted
+        for item in items
+        if item.item in HOURLY_FEES and (lasted := item.seconds or up_seconds)
+    )
+    return _Rate(math.fsum(item.usd or 0.0 for item in known) / spent, math.fsum(beside))
+
+
+def _saves(record: RunRecord, rate: _Rate | None, per_epoch: float) -> dict[str, Any]:
     """Returns the saving of a recommendation that saves these seconds per epoch."""
     seconds = per_epoch * len({epoch.epoch for epoch in record.epochs()})
     return {
         "saves_seconds_per_epoch": per_epoch,
-        "saves_usd": training_usd(items, seconds),
+        "saves_usd": None if rate is None else math.fsum(rate) * seconds,
     }
-
-
-def training_usd(items: Iterable[LineItem], seconds: float) -> float | None:
-    """Returns what so many seconds of training cost on all nodes of a run, by what it paid; None: unknown."""
-    known = [item for item in items if item.item in TRAINED and item.usd is not None]
-    spent = math.fsum(item.seconds or 0.0 for item in known)
-    return math.fsum(item.usd or 0.0 for item in known) / spent * seconds if spent else None
 
 
 def recommendations(
     record: RunRecord,
     items: Sequence[LineItem],
+    up_seconds: float | None = None,
     *,
     row: PriceRow | None,
     other_market: PriceRow | None = None,
@@ -60,15 +75,20 @@ def recommendations(
 ) -> tuple[Recommendation, ...]:
     """Returns what would have saved money, from the run's own record: at most three, the largest saving first.
 
+    A saving is the cost of the run less that of the same run with the change: of its nodes, and of all that is
+    billed beside them by the hour.
+
     Args:
+        up_seconds: In which nodes were up; None: unknown, as on a machine without a bill.
         row: Node type it ran on or is priced as.
         other_market: Spot row of the same node type and region.
     """
+    rate = _rate_of(items, up_seconds)
     found = (
         _input_bound(record),
-        _startup_dominates(record, items),
-        _checkpoint_too_often(record, items, row, nodes),
-        _spot(record, items, row, other_market, nodes),
+        _startup_dominates(record, items, rate),
+        _checkpoint_too_often(record, rate, row, nodes),
+        _spot(record, rate, row, other_market, nodes),
     )
     known = sorted(filter(None, found), key=lambda one: -(one.saves_usd or 0.0))
     return tuple(known[:MOST])
@@ -87,7 +107,9 @@ def _input_bound(record: RunRecord) -> Recommendation | None:
     )
 
 
-def _startup_dominates(record: RunRecord, items: Sequence[LineItem]) -> Recommendation | None:
+def _startup_dominates(
+    record: RunRecord, items: Sequence[LineItem], rate: _Rate | None
+) -> Recommendation | None:
     starts, work = _startup_seconds(record), _work_seconds(record)
     epochs = len({epoch.epoch for epoch in record.epochs()})
     if starts is None or not epochs or not work:
@@ -112,7 +134,7 @@ def _startup_dominates(record: RunRecord, items: Sequence[LineItem]) -> Recommen
         action="one command with all --epochs"
         if ends == {"finished"}
         else "fewer stops: a larger --max-seconds or --max-steps, or on-demand nodes",
-        **_saves(record, items, (total - statistics.median(starts)) / epochs),
+        **_saves(record, rate, (total - statistics.median(starts)) / epochs),
     )
 
 
@@ -155,7 +177,7 @@ def _work_seconds(record: RunRecord) -> float | None:
 
 
 def _checkpoint_too_often(
-    record: RunRecord, items: Sequence[LineItem], row: PriceRow | None, nodes: int
+    record: RunRecord, rate: _Rate | None, row: PriceRow | None, nodes: int
 ) -> Recommendation | None:
     one, steady = _checkpoint_seconds(record), record.steady_epoch_seconds()
     trained = sum(epoch.train_seconds for epoch in record.epochs())
@@ -177,7 +199,7 @@ def _checkpoint_too_often(
         evidence=f"checkpoints took {saving / (trained + saving):.0%} of the time, {one:.3g} s each; at"
         f" {preemption.rate:.2g} preemptions per node and hour, every {best:.0f} s is optimal",
         action=f"checkpoint.every_seconds: {best:.0f} in run.yaml",
-        **_saves(record, items, saved),
+        **_saves(record, rate, saved),
     )
 
 
@@ -188,7 +210,7 @@ def _checkpoint_seconds(record: RunRecord) -> float | None:
 
 def _spot(
     record: RunRecord,
-    items: Sequence[LineItem],
+    rate: _Rate | None,
     row: PriceRow | None,
     spot: PriceRow | None,
     nodes: int,
@@ -198,15 +220,16 @@ def _spot(
         return None
     if spot.row_id != row.in_other_market.row_id:  # another node, or spot itself
         return None
-    if starts is None or one is None or not work:
+    if starts is None or one is None or not work or rate is None:
         return None
     restart = NEW_NODE_SECONDS + statistics.median(starts)
     given = Preemption(None, restart, one)
     preemption = given.of_node(spot)
     ratio = spot.usd_per_hour / row.usd_per_hour
-    share = 1 - ratio * expected_seconds(work, preemption, nodes) / work
-    usd = training_usd(items, work)
-    if share < SPOT_SAVING or usd is None:
+    expected = expected_seconds(work, preemption, nodes)
+    share = 1 - ratio * expected / work
+    saved = rate.nodes * work * share - rate.beside * (expected - work)
+    if share < SPOT_SAVING or saved <= 0:
         return None
     most = break_even(work, ratio, preemption, nodes)
     per_node = "a node" if nodes > 1 else "the node"
@@ -215,7 +238,7 @@ def _spot(
         evidence=f"{spot.usd_per_hour:.4g} instead of {row.usd_per_hour:.4g} USD per hour costs"
         f" {share:.0%} less, repeated work included, if {per_node} is preempted"
         f" {preemption.rate:.2g} times an hour ({given.basis(spot)}); break-even at {most:.2g}",
-        saves_usd=share * usd,
+        saves_usd=saved,
         action="nodes of `cloudgan offers --market=spot`",
     )
 
@@ -227,7 +250,10 @@ class _Throughput(NamedTuple):
 
 
 def batch_recommendation(
-    record: RunRecord, others: Iterable[RunRecord], items: Sequence[LineItem] = ()
+    record: RunRecord,
+    others: Iterable[RunRecord],
+    items: Sequence[LineItem] = (),
+    up_seconds: float | None = None,
 ) -> Recommendation | None:
     """Returns the gain of the fastest larger batch among other runs; None if unknown or small.
 
@@ -250,7 +276,7 @@ def batch_recommendation(
         f" replica, {best.showers_per_second:.4g} with {best.batch_per_replica} in another run on"
         " the same machine; a larger batch changes convergence",
         action=f"--batch={best.batch_per_replica}, with --scale-lr=linear or sqrt",
-        **_saves(record, items, saved),
+        **_saves(record, _rate_of(items, up_seconds), saved),
     )
 
 

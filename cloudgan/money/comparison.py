@@ -126,7 +126,9 @@ def summarize(
     record: RunRecord, report: CostReport, same_network: Sequence[RunRecord] = ()
 ) -> RunSummary:
     """Returns the summary of a run; other runs of its network show the gain of a larger batch."""
-    batch = batch_recommendation(record, same_network, report.line_items)
+    batch = batch_recommendation(
+        record, same_network, report.line_items, report.durations.billed_seconds
+    )
     started = record.started()
     numerics = started.numerics if started else None
     return RunSummary(

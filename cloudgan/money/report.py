@@ -315,7 +315,7 @@ def cost_report(
     line_items = ledger.line_items()
     totals, paid, started = ledger.total(), _last_price(bills, row), record.started()
     any_known = any(item.usd is not None for item in line_items)
-    rate = record.samples_per_second()
+    rate, up_seconds = record.samples_per_second(), launch.billed_seconds() if launch else None
     price, nodes = paid or (None, 1)
     spot_id = price.in_other_market.row_id if price else None
     other = next((one for one in spot_rows if one.row_id == spot_id), None)
@@ -326,7 +326,7 @@ def cost_report(
         durations=Durations(
             steady_epoch_seconds=record.steady_epoch_seconds(),
             program_seconds=record.whole_program_seconds(),
-            billed_seconds=launch.billed_seconds() if launch else None,
+            billed_seconds=up_seconds,
         ),
         line_items=line_items,
         totals=totals,
@@ -350,7 +350,7 @@ def cost_report(
         rows=ledger.rows(),
         warnings=(*record_warnings(record), *_free_nodes_notes(bills)),
         recommendations=recommendations(
-            record, line_items, row=price, other_market=other, nodes=nodes
+            record, line_items, up_seconds, row=price, other_market=other, nodes=nodes
         ),
         provenance=ReportProvenance(
             cloudgan=__version__,

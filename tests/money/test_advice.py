@@ -18,8 +18,10 @@ from cloudgan.money.advice import (
     recommendations,
 )
 from cloudgan.money.comparison import summarize
+from cloudgan.money.fees import load_fees
 from cloudgan.money.ledger import Ledger
 from cloudgan.money.report import cost_report, run_ledger
+from cloudgan.schema.price_row import CONTROL_PLANE, PoolFee
 from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
 from cloudgan.speed.spot import (
     PREEMPTIONS_PER_NODE_HOUR,
@@ -28,7 +30,7 @@ from cloudgan.speed.spot import (
     expected_seconds,
     interruption_rate,
 )
-from tests.money.conftest import ROW, TODAY, attempt, launch_of
+from tests.money.conftest import NOON, ROW, TODAY, after, attempt, cluster_of, launch_of
 
 RATE, EPOCH_SECONDS = 100.0, 1000.0
 ONE_CHECKPOINT = 10.0
@@ -302,6 +304,30 @@ def test_what_a_larger_batch_saves_is_of_all_nodes_of_a_launched_run():
 
     assert saved(1) == pytest.approx(ROW.cost_usd(3 * 1000 * (1 - 100 / 120)))
     assert saved(4) == pytest.approx(4 * saved(1))
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_saving_is_the_difference_to_the_cost_of_the_run_with_the_change(nodes):
+    """Cluster, disks and addresses have less time, too."""
+    fees = (CONTROL_PLANE, PoolFee(kind="disk", product="pd-ssd", quantity=100))
+    fees += (PoolFee(kind="public_ip"), PoolFee(kind="requests", product="reads", quantity=1e6))
+
+    def report(checkpoint_seconds, until):
+        times = {"program_started_at": NOON, "program_ended_at": after(until)}
+        up = [(0, until)] * nodes
+        one = attempt(*up, fees=fees, cluster=cluster_of(until), end_reason="finished", **times)
+        record = with_checkpoints(checkpoint_seconds)
+        record = RunRecord(lines=(*record.lines, records.stopped(400, until)))
+        return cost_report("gan", record, TODAY, launch=launch_of(one), fees=load_fees())
+
+    before = report(100, 5000)
+    (found,) = before.recommendations
+    per_epoch = found.saves_seconds_per_epoch
+    with_it = report(100 - per_epoch, 5000 - 4 * per_epoch)
+    saved = before.totals.known_usd - with_it.totals.known_usd
+    rounding = nodes * ROW.cost_usd(1)
+    assert found.saves_usd == pytest.approx(saved, abs=rounding)
+    assert saved > rounding + 1.02 * nodes * ROW.cost_usd(4 * per_epoch), "of more than the nodes"
 
 
 # All
