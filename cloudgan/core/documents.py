@@ -248,9 +248,10 @@ def validated(
     error: type[CloudganError] = DataError,
     *,
     secret: bool = False,
+    text: str = "",
 ) -> Model:
-    """Validates a parsed value of the document, or of the line of a document, `source`."""
-    with translated("", source, error, secret=secret):
+    """Validates a parsed value of the document, or of the line of a document, `source`; for `text` see `translated`."""
+    with translated("", source, error, secret=secret, text=text):
         found = model.model_validate(value)
         check_booleans(value, found)
         return found
@@ -301,9 +302,19 @@ def explain(problem: Mapping[str, Any], *, secret: bool = False) -> str:
 
 @contextlib.contextmanager
 def translated(
-    kind: str, source: str, error: type[CloudganError] = DataError, *, secret: bool = False
+    kind: str,
+    source: str,
+    error: type[CloudganError] = DataError,
+    *,
+    secret: bool = False,
+    text: str = "",
 ) -> Iterator[None]:
-    """Turns what a parser or validator raises in its block into `error`; `kind`: such as ``JSON`` or ``a Plan``."""
+    """Turns what a parser or validator raises in its block into `error`.
+
+    Args:
+        kind: Such as ``JSON`` or ``a Plan``.
+        text: A YAML document whose lines and columns the message names; empty: none.
+    """
     subject = f"not {kind}: " if kind else ""
     try:
         yield
@@ -312,7 +323,10 @@ def translated(
         # A list that is too short only because its items are not valid is no fault of its own.
         inside = {each["loc"][:-n] for each in errors for n in range(1, len(each["loc"]))}
         found = [one for one in errors if one["type"] != "too_short" or one["loc"] not in inside]
-        listed = "; ".join(explain(each, secret=secret) for each in found[:_MAX_PROBLEMS])
+        listed = "; ".join(
+            f"{_mark(text, each['loc'])}{explain(each, secret=secret)}"
+            for each in found[:_MAX_PROBLEMS]
+        )
         more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
         raise error(f"{source}: {subject}{listed}{more}") from problem
     except CloudganError as problem:  # from a validator, which knows no file
@@ -321,6 +335,22 @@ def translated(
         raise error(f"{source}: {subject}nested more than {MAX_DEPTH} deep") from problem
     except _PARSER_ERRORS as problem:
         raise error(f"{source}: {subject}{_reason(problem, secret=secret)}") from problem
+
+
+def _mark(text: str, keys: Iterable[str | int]) -> str:
+    """Returns line and column of a key in a YAML document, or of what lacks it; "" without a text."""
+    if not text:
+        return ""
+    node, mark = yaml.compose(text, Loader=_YamlLoader), None
+    for key in keys:
+        if isinstance(node, yaml.MappingNode):
+            of = {name.value: (name, value) for name, value in node.value}
+        else:
+            of = {number: (value, value) for number, value in enumerate(node.value)}
+        if key not in of:
+            break
+        mark, node = of[key][0].start_mark, of[key][1]
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
 
 
 def _reason(problem: Exception, *, secret: bool) -> str:

@@ -108,9 +108,10 @@ class ConfigError(CloudganError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns `` Did you mean 'x'?`` for the closest of `known`, or an empty string."""
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    """Returns `` Did you mean 'x'?`` for the closest of `known` in any case, or an empty string."""
+    names = {one.casefold(): one for one in sorted(known)}
+    near = difflib.get_close_matches(name.casefold(), names, n=1)
+    return f" Did you mean {names[near[0]]!r}?" if near else ""
 
 
 _MOST_LISTED = 40

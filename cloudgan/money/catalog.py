@@ -88,7 +88,8 @@ class Catalog:
             return lambda row: row.node_type == of_type.node_type
         known = self.accelerators()
         names = {one for one in known if is_of(one, name)}
-        self._check("accelerator", min(names, default=name), known)
+        families = {one.partition("-")[0] for one in known} - {"TPU"}
+        self._check("accelerator", min(names, default=name), (*known, *families))
         return lambda row: row.accelerator in names and count in ("", str(row.accelerator_count))
 
     def count_hint(self, provider: str | None, accelerator: str) -> str:
@@ -117,8 +118,10 @@ class Catalog:
                 return row
         for part in row_id.split("/"):
             refuse_retired(None, part)
+        offers = [row.offer for row in self.rows if row.snapshot == "current"]
+        parts = set(row_id.split("/"))
         raise UnknownNameError(
-            "offer", row_id, [row.offer for row in self.rows if row.snapshot == "current"]
+            "offer", row_id, [one for one in offers if parts <= set(one.split("/"))] or offers
         )
 
     def region_hint(self, provider: str | None, regions: Iterable[str | None]) -> str:

@@ -97,7 +97,8 @@ def read_price_file(path: Path) -> Catalog:
         ConfigError: The file has another form, or a date that has not come.
         DataError: An offer has two prices, or costs more on spot than on demand.
     """
-    file = validated(_PriceFile, read_yaml(path), str(path), ConfigError)
+    given = read_yaml(path)
+    file = validated(_PriceFile, given, str(path), ConfigError, text=path.read_text("utf-8"))
     dates = {file.date, *(node.date or UNKNOWN_DATE for node in file.nodes)} - {UNKNOWN_DATE}
     newest, today = max(dates, default=""), utc_today()
     if newest > (today + dt.timedelta(days=1)).isoformat():  # some time zones are a day ahead

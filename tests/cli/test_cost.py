@@ -101,6 +101,28 @@ def test_a_node_of_your_price_file_prices_the_run(write, said, tmp_path, date):
     assert found["totals"]["known_usd"] == pytest.approx(60 * 0.001)
 
 
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("usd_per_hour: -3", "line 4, column 5: nodes.0.usd_per_hour is -3"),
+        ("usd_per_hour: 3 EUR", "line 4, column 5: nodes.0.usd_per_hour is '3 EUR'"),
+        (
+            "eur_per_hour: 3",
+            "line 3, column 5: nodes.0.usd_per_hour: Field required; line 4, column 5",
+        ),
+        ("usd_per_month: 3", "line 4, column 5: nodes.0.usd_per_month: Extra inputs"),
+        ("usd_per_hour: 3\n    date: 1.11.2026", "line 5, column 5: nodes.0.date is '1.11.2026'"),
+    ],
+)
+def test_a_wrong_unit_currency_or_date_of_a_price_file_has_line_and_column(
+    write, cloudgan_here, tmp_path, line, place
+):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(f"date: 2026-11-20\nnodes:\n  - offer: lab/cpu/room-1\n    {line}\n")
+    flags = (f"--price-file={prices}", "--price-as=lab/cpu/room-1/on_demand")
+    assert place in cloudgan_here("cost", write(), *flags, exits=2).stderr
+
+
 def test_an_offer_prices_the_run_and_each_item_names_its_seconds_and_row(write, said):
     run = write()
     found = said(run, f"--price-as={OFFER}")

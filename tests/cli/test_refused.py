@@ -217,6 +217,7 @@ CASES = r"""
 2 | SEARCH --second=seconds --sampler=random --prune=median | compares one obj
 2 | SEARCH --second=usd --sampler=random --price-as=gcp/n1 | unknown offer
 2 | SEARCH --price-file=prices.yaml | needs --price-as
+2 | compare runs/a --paper | omit the runs, or --paper
 2 | SEARCH --budget-usd=5 | --budget-usd=5 needs the price of this machine
 2 | SEARCH --max-hours=2 --store=there | --max-hours=2 is of this machine
 2 | SEARCH --max-hours=2 --describe | --describe starts none

@@ -129,6 +129,8 @@ def test_current_prices_hold_none_of_2021():
     ("asked", "near"),
     [
         ({"accelerator": "V10"}, "V100"),
+        ({"accelerator": "a1000"}, "A100"),
+        ({"accelerator": "l44"}, "L4"),
         ({"provider": "gpc"}, "gcp"),
         ({"region": "westus"}, "westus2"),
         ({"node_type": "g5.xlarg"}, "g5.xlarge"),
@@ -145,6 +147,10 @@ def test_an_offer_is_found_by_its_short_or_whole_name():
     assert short.usd_per_hour == 0.4246
     with pytest.raises(UnknownNameError, match="Did you mean 'aws/g5"):
         SHIPPED.row("aws/g5.xlarge/us-east-1/spott")
+    with pytest.raises(UnknownNameError) as error:
+        SHIPPED.row("g2-standard-4/spot")
+    offers = str(error.value).partition("Known: ")[2].rstrip(".").split(", ")
+    assert {tuple(one.split("/")[1::2]) for one in offers} == {("g2-standard-4", "spot")}
 
 
 def test_the_demo_offers_are_the_cheapest_single_gpus_and_slices_of_three_clouds_and_both_markets():

@@ -319,7 +319,9 @@ class CompareOptions(Options):
 
     @model_validator(mode="after")
     def _one_comparison(self) -> Self:
-        if bool(self.runs) == self.paper:
+        if self.runs and self.paper:
+            raise ConfigError("--paper compares the paper's runs alone: omit the runs, or --paper")
+        if not self.runs and not self.paper:
             raise ConfigError("nothing to compare: give runs, such as runs/*, or --paper")
         if self.to_quality and self.paper:
             raise ConfigError(
