@@ -79,7 +79,7 @@ def main():
         (options.folder / name).stat().st_mtime for name in ("wanted.txt", "complete")
     )
     shutil.rmtree(options.folder)  # the disk of a pod is small
-    values = {  # cloudgan/schema/provenance.py reads them
+    values = {  # cloudgan/core/provenance.py reads them
         "time": dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "wheels": len(files),
         "bytes": sum(int(size) for *_, size in lines),

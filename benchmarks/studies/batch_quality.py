@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from cloudgan.data.held_out import LEAST_TO_JUDGE, MOST_TO_JUDGE
 from cloudgan.schema import record
-from cloudgan.schema.held_out import LEAST_TO_JUDGE, MOST_TO_JUDGE
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.stop_criterion import METRICS
 

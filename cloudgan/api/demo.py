@@ -14,11 +14,11 @@ from cloudgan.api.train import train_run
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
+from cloudgan.data.held_out import LEAST_TO_JUDGE, held_out_every
 from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import fragment, write
 from cloudgan.reports.table import usd_text
-from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
 from cloudgan.schema.options.showers import DemoOptions, ValidateOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.run_options import resolve

@@ -25,6 +25,7 @@ from cloudgan.core.file_lock import locked_target
 from cloudgan.core.hardware import Hardware, size_text
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress
+from cloudgan.core.provenance import git_commit
 from cloudgan.data.manifest import has_manifest, manifest_digest, read_manifest
 from cloudgan.exports.layout import Tensor, Validity, inputs, output, validity
 from cloudgan.money.carbon import COVERS
@@ -36,7 +37,6 @@ from cloudgan.reports.table import Table
 from cloudgan.schema import record
 from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.options.showers import ExportOptions
-from cloudgan.schema.provenance import git_commit
 from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.training.checkpoint import Checkpoint, find_checkpoint
 from cloudgan.training.tensorflow_import import import_tensorflow, require_tensorflow

@@ -9,13 +9,13 @@ from cloudgan.api.cost import price
 from cloudgan.api.run import Run, loss_chart
 from cloudgan.core.errors import CloudganError, DataError, counted
 from cloudgan.core.progress import Progress
+from cloudgan.data.held_out import LEAST_TO_COMPARE
 from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.charts import Axis, Line, Plot
 from cloudgan.reports.page import Bullets, KeyFigures, Page, Paragraph, Section, write
 from cloudgan.reports.table import Table
 from cloudgan.reports.words import in_words
 from cloudgan.schema import record
-from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.losses import LOSS_TERMS
 from cloudgan.schema.options.showers import ValidateOptions
 from cloudgan.schema.quality import quality_of

@@ -19,6 +19,7 @@ from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress
+from cloudgan.data.held_out import check_can_validate, check_folds
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.money.price_file import catalog_with
 from cloudgan.ranks.layout import make_layout, size_for
@@ -26,7 +27,6 @@ from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.page import write as write_page
 from cloudgan.reports.result import Result, View
-from cloudgan.schema.held_out import check_can_validate, check_folds
 from cloudgan.schema.options.training import CrossvalidateOptions, SearchOptions
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.run_folder import RunFolder

@@ -29,11 +29,11 @@ from cloudgan.core.file_lock import locked_target
 from cloudgan.core.hardware import size_text
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.core.provenance import git_commit
 from cloudgan.data.showers import Showers
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
-from cloudgan.schema.provenance import git_commit
 from cloudgan.schema.run_folder import RunFolder, Step, find_run_folder
 from cloudgan.schema.simulation import PARTICLE_ATTRIBUTE, Particle
 from cloudgan.training.checkpoint import find_checkpoint

@@ -18,12 +18,12 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
+from cloudgan.data.held_out import check_can_validate
 from cloudgan.gan.footprint import check_stages
 from cloudgan.ranks.placement import check_mpi, has_ranks, local_layout
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema import launch
 from cloudgan.schema.config import RunConfig, differences
-from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.options.training import TrainOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.bucket_showers import is_url

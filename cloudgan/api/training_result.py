@@ -12,13 +12,13 @@ from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import counted
 from cloudgan.core.hardware import in_gib, this_machine
+from cloudgan.data.held_out import LEAST_TO_JUDGE
 from cloudgan.gan.convolutions import plan
 from cloudgan.gan.footprint import check_stages, network_sizes, place
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.held_out import LEAST_TO_JUDGE
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.training.forecast import MemoryForecast, expected_memory

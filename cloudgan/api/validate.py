@@ -5,9 +5,9 @@ from __future__ import annotations
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
+from cloudgan.data.held_out import LEAST_TO_COMPARE
 from cloudgan.data.manifest import describe_empty
 from cloudgan.reports.notebook_progress import usual_progress
-from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.options.showers import ValidateOptions
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.training.tensorflow_import import import_engine

@@ -8,11 +8,11 @@ from cloudgan.api.showers import load_generator
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
+from cloudgan.data.held_out import LEAST_TO_COMPARE, too_few_held_out
 from cloudgan.data.manifest import describe_empty, has_manifest
 from cloudgan.data.showers import Showers, central, join_showers, measured_angle
 from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.schema import record
-from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
 from cloudgan.schema.options.showers import ValidateOptions
 from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.training.inference import Conditions, RunGenerator

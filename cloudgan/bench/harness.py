@@ -24,11 +24,11 @@ from cloudgan.core.documents import parse_json, read_text
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
+from cloudgan.core.provenance import git_commit, versions
 from cloudgan.reports.page import Block, Page, Paragraph, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table
 from cloudgan.schema.options.bench import BenchOptions
-from cloudgan.schema.provenance import git_commit, versions
 
 Row = dict[str, float]
 

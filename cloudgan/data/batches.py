@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.epoch_sampler import EpochSampler
+from cloudgan.data.held_out import held_out_every
 from cloudgan.data.layouts import Geometry, Layout
 from cloudgan.data.manifest import SourceInfo
 from cloudgan.data.showers import ENERGY_UNIT_GEV, Cells, Showers, measured_angle
 from cloudgan.data.store import Store
 from cloudgan.data.summary import TrainingSummary, summarize
 from cloudgan.schema.config import DataConfig
-from cloudgan.schema.held_out import held_out_every
 from cloudgan.schema.presets import Preset
 
 Floats = NDArray[np.float32]

@@ -20,7 +20,7 @@ from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.file_lock import append_line
 from cloudgan.core.hardware import Hardware
-from cloudgan.schema.provenance import InstalledWheels
+from cloudgan.core.provenance import InstalledWheels
 from cloudgan.schema.record_line import (
     Count,
     Exchanged,

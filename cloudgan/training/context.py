@@ -14,11 +14,11 @@ from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.hardware import Accelerator, this_machine
 from cloudgan.core.progress import Progress
+from cloudgan.core.provenance import git_commit, installed_wheels, versions
 from cloudgan.data.batches import ReadingTime, TrainingSet
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import find_profile
-from cloudgan.schema.provenance import git_commit, installed_wheels, versions
 from cloudgan.schema.record import Numerics, Started
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.calibration import BatchNormRecalibrator

@@ -14,10 +14,10 @@ from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.hardware import FreeMemory, free_memory, in_gib, nvidia_gpus
+from cloudgan.data.held_out import held_out_every
 from cloudgan.gan.convolutions import choose_conv_impl
 from cloudgan.gan.footprint import ERROR, Footprint, footprint
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.held_out import held_out_every
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.record import Numerics
 from cloudgan.training.cluster import visible_gpus

@@ -25,9 +25,9 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
 from cloudgan.data.epoch_sampler import EpochSampler
+from cloudgan.data.held_out import MOST_TO_JUDGE
 from cloudgan.data.showers import Showers, central, measured_angle
 from cloudgan.schema.heartbeat import LivenessFile
-from cloudgan.schema.held_out import MOST_TO_JUDGE
 from cloudgan.schema.presets import Preset
 from cloudgan.schema.record import Validated
 from cloudgan.schema.stop_criterion import METRICS, BestCheckpoint

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.held_out import LEAST_TO_COMPARE
 from cloudgan.data.manifest import EMPTY_SHARE
-from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.validation.assessment import IDEALS, PERMUTATIONS, Assessment, Measure, Sample
 from cloudgan.validation.distances import (
     MeasureValues,

@@ -11,10 +11,10 @@ import numpy as np
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.hdf5_writer import GENERATED, array_of
+from cloudgan.data.held_out import LEAST_TO_COMPARE
 from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
 from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table
-from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.validation.observables import BLOCK, Observables, observe_blocks
 from cloudgan.validation.samples import READ, Pair, pick_pairs
 

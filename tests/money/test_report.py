@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloudgan.core.provenance import InstalledWheels
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.cost_difference import figures_of_run
 from cloudgan.money.fees import Fees
 from cloudgan.money.report import cost_report, price_run
 from cloudgan.schema.launch import KeptNodes, SentRequest, local_attempt
-from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record import PreemptionNotice, RunRecord
 from records import resumed
 from tests.money.conftest import (

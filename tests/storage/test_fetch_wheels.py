@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from cloudgan.core.provenance import installed_wheels
 from cloudgan.launch.kubernetes.manifests import load_manifest, wheel_files
 from cloudgan.schema.plan import Wheel
-from cloudgan.schema.provenance import installed_wheels
 from cloudgan.storage.folder import FolderStore
 from emulators.certificates import write_certificates
 from emulators.http import Answer, HttpServer

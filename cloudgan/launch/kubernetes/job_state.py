@@ -11,8 +11,8 @@ from typing import Any, Final
 from cloudgan.core.clock import parse_time
 from cloudgan.core.errors import ConfigError, NoProgress
 from cloudgan.launch.kubernetes.extensions import conditions_of
+from cloudgan.launch.kubernetes.image import pinned
 from cloudgan.launch.kubernetes.manifests import TRAINER, trainer
-from cloudgan.schema.image import pinned
 from cloudgan.schema.run_state import (
     PREEMPTS,
     STOPPING,

@@ -18,9 +18,9 @@ from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.lock import locked
+from cloudgan.launch.kubernetes.image import NODE_PLATFORM
 from cloudgan.launch.lifecycle.wheels import own_wheel
 from cloudgan.reports.result import Result, View
-from cloudgan.schema.image import NODE_PLATFORM
 from cloudgan.schema.options.runs import ImageOptions
 
 ImageKind = Literal["cpu", "gpu", "tpu"]

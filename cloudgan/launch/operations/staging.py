@@ -9,6 +9,7 @@ from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.lock import locked
 from cloudgan.core.progress import Progress
+from cloudgan.launch.kubernetes.image import tagged
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.lifecycle.wheels import (
     GLIBC_OF_TPU,
@@ -21,7 +22,6 @@ from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.launch.plan.showers import NO_SHOWERS, NOT_READ, of_manifest
 from cloudgan.ranks.placement import check_mpi
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.image import tagged
 from cloudgan.schema.launch import LOCAL, Launch
 from cloudgan.schema.plan import NO_DATA, Plan, Showers, Wheel
 from cloudgan.schema.run_folder import RunFolder

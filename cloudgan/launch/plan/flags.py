@@ -22,8 +22,8 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.machines import check_accelerator
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
+from cloudgan.launch.kubernetes.image import parse_image
 from cloudgan.launch.plan.environment import check_variables
-from cloudgan.schema.image import parse_image
 from cloudgan.schema.options.shared import PRICE_AS
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions, Target
 from cloudgan.schema.price_row import Market

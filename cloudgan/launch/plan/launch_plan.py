@@ -15,6 +15,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import NAMESPACE
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
+from cloudgan.data.held_out import check_can_validate
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
@@ -38,7 +39,6 @@ from cloudgan.launch.plan.showers import Found, in_store, path_for_workers
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.price_file import catalog_with, node_in_file
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.item import Item
 from cloudgan.schema.plan import Plan, SlurmOptions, Step, Target, Wheel, Workers
 from cloudgan.schema.price_row import PriceRow

@@ -4,8 +4,8 @@ import platform
 import subprocess
 
 import cloudgan
-from cloudgan.schema import provenance
-from cloudgan.schema.provenance import FILE_NAME, installed_wheels
+from cloudgan.core import provenance
+from cloudgan.core.provenance import FILE_NAME, installed_wheels
 
 
 def test_versions_hold_python_and_the_packages_that_are_there(monkeypatch):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.data.held_out import LEAST_TO_JUDGE, check_can_validate, held_out_every
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.held_out import LEAST_TO_JUDGE, check_can_validate, held_out_every
 
 
 def config(fraction=0.1, **training):
