@@ -343,7 +343,8 @@ def test_the_total_and_the_question_with_account_and_place_are_last(desk, own_pr
 def test_without_a_known_duration_the_plan_names_the_maximum_cost(desk, own_prices):
     own_prices(20)
     said = typed(desk, "--max-steps=10", "--max-hours=2", "--budget-usd=50", exits=3)
-    assert re.search(r"total unknown; [\d.]+ USD/h, at most [\d.]+ USD until its deadline", said)
+    hourly = r"total unknown; [\d.]+ USD/h with all that bills by the hour"
+    assert re.search(rf"{hourly}, at most [\d.]+ USD until its deadline", said)
     assert "limits 50 USD, 2 h at most" in said
     assert "0.00 USD" not in said, "unknown is never zero"
 
