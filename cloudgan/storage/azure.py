@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from azure.core import MatchConditions
 from azure.core import exceptions as errors
 from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient
@@ -20,6 +21,10 @@ _LOGIN_HINT = (
     " identity is attached; it needs the role Storage Blob Data Contributor on the container"
 )
 _DENIED = (401, 403)
+# ConditionNotMet, 412: the blob has another ETag, or is gone
+# (https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations,
+# 2026-12-01).
+_CONFLICT = {"BlobAlreadyExists", "ConditionNotMet"}
 
 
 def find_login() -> Any:
@@ -81,20 +86,23 @@ class AzureStore(Store):
         return object_key((account, *self._prefix), "").rstrip("/")
 
     def _upload(
-        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+        self, key: str, body: BinaryIO, metadata: dict[str, str], expected: str | None
     ) -> bool:
         blob = self._container.get_blob_client(key)
+        options: dict[str, Any] = {}
+        if expected:
+            options = {"etag": expected, "match_condition": MatchConditions.IfNotModified}
         try:
-            blob.upload_blob(body, overwrite=not if_absent, metadata=metadata)
-        except errors.ResourceExistsError as error:
-            if getattr(error, "error_code", None) != "BlobAlreadyExists":
+            blob.upload_blob(body, overwrite=expected != "", metadata=metadata, **options)
+        except (errors.ResourceExistsError, errors.ResourceModifiedError) as error:
+            if getattr(error, "error_code", None) not in _CONFLICT:
                 raise
             return False
         return True
 
-    def _metadata(self, key: str) -> Mapping[str, str]:
-        found = self._container.get_blob_client(key).get_blob_properties().metadata
-        return found or {}
+    def _version(self, key: str) -> tuple[str, Mapping[str, str]]:
+        found = self._container.get_blob_client(key).get_blob_properties()
+        return found.etag, found.metadata or {}
 
     def _download(self, key: str, file: BinaryIO) -> None:
         self._container.get_blob_client(key).download_blob().readinto(file)

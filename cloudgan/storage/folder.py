@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX, atomic_writer
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.file_lock import awaited_target
 from cloudgan.core.local_path import local_path
 from cloudgan.storage.store import ObjectMissingError, Store, StoreError
 
 
 class FolderStore(Store):
-    """Objects as files; `if_absent` needs hard links."""
+    """Objects as files; `if_absent` needs hard links, `if_version` locks of files."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -41,21 +44,25 @@ class FolderStore(Store):
         return str(self._folder)
 
     def _upload(
-        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+        self, key: str, body: BinaryIO, metadata: dict[str, str], expected: str | None
     ) -> bool:
         del metadata  # no request is repeated
         path = self._folder / key
         self._refuse_link(path)
         try:
-            with atomic_writer(path, if_absent=if_absent, error_class=StoreError) as file:
-                shutil.copyfileobj(body, file)
-        except FileExistsError:
+            with awaited_target(path) if expected else nullcontext():
+                if expected and self._version(key)[0] != expected:
+                    return False
+                is_new = expected == ""
+                with atomic_writer(path, if_absent=is_new, error_class=StoreError) as file:
+                    shutil.copyfileobj(body, file)
+        except (FileExistsError, ObjectMissingError):
             return False
         return True
 
-    def _metadata(self, key: str) -> Mapping[str, str]:
-        del key
-        return {}
+    def _version(self, key: str) -> tuple[str, Mapping[str, str]]:
+        self._download(key, content := io.BytesIO())
+        return hashlib.sha256(content.getvalue()).hexdigest(), {}
 
     def _download(self, key: str, file: BinaryIO) -> None:
         path = self._folder / key

@@ -76,9 +76,13 @@ class GcsStore(Store):
         return "gs://" + object_key((self._name, *self._prefix), "").rstrip("/")
 
     def _upload(
-        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+        self, key: str, body: BinaryIO, metadata: dict[str, str], expected: str | None
     ) -> bool:
-        options = self._options | ({"if_generation_match": 0} if if_absent else {})
+        options = dict(self._options)
+        if expected is not None:
+            # Another generation is a 412; 0 is no object
+            # (https://cloud.google.com/storage/docs/request-preconditions, 2026-12-01).
+            options["if_generation_match"] = int(expected or 0)
         blob = self._bucket.blob(key)
         blob.metadata = metadata
         try:
@@ -87,9 +91,9 @@ class GcsStore(Store):
             return False
         return True
 
-    def _metadata(self, key: str) -> Mapping[str, str]:
+    def _version(self, key: str) -> tuple[str, Mapping[str, str]]:
         there = self._bucket.get_blob(key, **self._options)
-        return (there and there.metadata) or {}
+        return (str(there.generation), there.metadata or {}) if there else ("", {})
 
     def _download(self, key: str, file: BinaryIO) -> None:
         self._bucket.blob(key).download_to_file(file, **self._options)

@@ -28,7 +28,9 @@ from cloudgan.storage.store import (
 _EXAMPLE = "s3://BUCKET/prefix"
 _DOWNLOADS = 3
 _CUT_SHORT = (errors.ResponseStreamingError, errors.IncompleteReadError, errors.ReadTimeoutError)
-_CONFLICT = {"PreconditionFailed", "412"}
+# Of If-Match for an object that was deleted: 404, for another one: 412
+# (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html, 2026-12-01).
+_CONFLICT = {"PreconditionFailed", "412", "NoSuchKey"}
 # Another write of this object runs: "On a 409 failure, retry the upload"
 # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html, 2026-11-25).
 _BUSY = "ConditionalRequestConflict"
@@ -93,10 +95,10 @@ class S3Store(Store):
         return "s3://" + object_key((self._name, *self._prefix), "").rstrip("/")
 
     def _upload(
-        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+        self, key: str, body: BinaryIO, metadata: dict[str, str], expected: str | None
     ) -> bool:
         """Puts an object in one request, at most 5 GiB."""
-        options: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
+        options = {None: {}, "": {"IfNoneMatch": "*"}}.get(expected, {"IfMatch": expected})
         left = _UPLOADS
         while True:
             body.seek(0)
@@ -114,9 +116,9 @@ class S3Store(Store):
             else:
                 return True
 
-    def _metadata(self, key: str) -> Mapping[str, str]:
-        found: dict[str, str] = self._client.head_object(**self._at(key))["Metadata"]
-        return found
+    def _version(self, key: str) -> tuple[str, Mapping[str, str]]:
+        found = self._client.head_object(**self._at(key))
+        return found["ETag"], found["Metadata"]
 
     def _download(self, key: str, file: BinaryIO) -> None:
         for left in reversed(range(_DOWNLOADS)):

@@ -56,7 +56,7 @@ class ObjectMissingError(StoreError):
 
 
 class ObjectExistsError(StoreError):
-    """The object was to be created and exists already."""
+    """The object was to be created and exists already, or has another version than the one to be replaced."""
 
 
 class Store(ABC):
@@ -83,24 +83,34 @@ class Store(ABC):
     def url(self) -> str:
         """The URL, as `open_store` accepts it."""
 
-    def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
+    def put(
+        self,
+        name: str,
+        content: Path | bytes,
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+    ) -> None:
         """Writes an object atomically: readers see the old object or the new one.
 
         Args:
             name: Name of the object.
             content: Path of a file, or the bytes.
             if_absent: Create the object; exactly one of several concurrent writers succeeds.
+            if_version: Replace this version, as `version` returned it; empty: like `if_absent`.
 
         Raises:
-            ObjectExistsError: `if_absent`, and the object exists; it is unchanged.
+            ObjectExistsError: The condition does not hold; the object is unchanged.
         """
+        expected = "" if if_absent else if_version
         mark = secrets.token_hex(8)
         with self._translate_errors(name), _open_content(content) as body:
             key = self._key(name)
-            is_new = self._upload(key, body, {_WRITE: mark}, if_absent=if_absent)
+            is_new = self._upload(key, body, {_WRITE: mark}, expected)
             # A retry after a lost response finds the object of the first try.
-            if not is_new and self._mark(name) != mark:
-                raise ObjectExistsError(f"{self.url}/{name}: already exists")
+            if not is_new and self._head(name)[1].get(_WRITE) != mark:
+                problem = "was changed since it was read" if expected else "already exists"
+                raise ObjectExistsError(f"{self.url}/{name}: {problem}")
 
     def get(self, name: str, path: Path) -> None:
         """Downloads an object to a file, which is replaced only when the download is complete.
@@ -122,6 +132,10 @@ class Store(ABC):
             self._download(self._key(name), content)
         return content.getvalue()
 
+    def version(self, name: str) -> str:
+        """Returns the version of an object, for `put`; empty: it does not exist. Ask before you read the content."""
+        return self._head(name)[0]
+
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Returns all names that start with `prefix`, sorted."""
         start = object_key(self._prefix, "")
@@ -142,13 +156,13 @@ class Store(ABC):
 
     @abstractmethod
     def _upload(
-        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+        self, key: str, body: BinaryIO, metadata: dict[str, str], expected: str | None
     ) -> bool:
-        """Writes an object; False: it was to be created and exists."""
+        """Writes an object; False: it has not the expected version (empty: it is to be created)."""
 
     @abstractmethod
-    def _metadata(self, key: str) -> Mapping[str, str]:
-        """Returns the metadata of an object."""
+    def _version(self, key: str) -> tuple[str, Mapping[str, str]]:
+        """Returns the version of an object, and its metadata."""
 
     @abstractmethod
     def _download(self, key: str, file: BinaryIO) -> None:
@@ -166,11 +180,11 @@ class Store(ABC):
         """Returns the error of an object for one of `failures`."""
         return StoreError(f"{url}: {error}")
 
-    def _mark(self, name: str) -> str | None:
-        """Returns the mark of the write that made an object; None if that had none, or it is gone."""
+    def _head(self, name: str) -> tuple[str, Mapping[str, str]]:
+        """Returns version and metadata of an object; empty: it does not exist."""
         with contextlib.suppress(ObjectMissingError), self._translate_errors(name):
-            return self._metadata(self._key(name)).get(_WRITE)
-        return None
+            return self._version(self._key(name))
+        return "", {}
 
     def _key(self, name: str) -> str:
         return object_key(self._prefix, check_object_name(name))

@@ -349,7 +349,8 @@ def reports(monkeypatch):
         found = SimpleNamespace(
             heartbeat=lambda: report,
             read_launch=lambda: None,
-            write_launch=id,
+            stored_launch=lambda: (None, ""),
+            write_launch=lambda *_: None,
             is_own=lambda: True,
             gib=lambda: None,
             fetch_if_reachable=lambda *_: (),

@@ -80,6 +80,23 @@ def test_exactly_one_of_several_concurrent_creators_succeeds(store):
     assert store.read("lease") == str(won[0]).encode()
 
 
+def test_an_object_is_replaced_only_in_the_version_that_was_read(store):
+    assert store.version("log") == ""
+    store.put("log", b"1", if_version="")
+    with pytest.raises(ObjectExistsError, match="log: already exists"):
+        store.put("log", b"other", if_version="")
+    read = store.version("log")
+    store.put("log", b"2", if_version=read)
+    with pytest.raises(ObjectExistsError, match="log: was changed since it was read"):
+        store.put("log", b"other", if_version=read)
+    assert store.read("log") == b"2"
+    newest = store.version("log")
+    store.delete("log")
+    with pytest.raises(ObjectExistsError, match="log: was changed since it was read"):
+        store.put("log", b"other", if_version=newest)
+    assert store.list() == ()
+
+
 def test_names_are_listed_sorted_and_by_prefix(store):
     for name in ("step-2", "step-1", "other", "deep/er/step-3"):
         store.put(name, b"x")
@@ -248,6 +265,17 @@ def test_creating_survives_a_lost_response(cloud, between):
     assert store.read("lease") == b"mine"
     with pytest.raises(ObjectExistsError):
         store.put("lease", b"mine", if_absent=True)
+
+
+def test_replacing_survives_a_lost_response(cloud, between):
+    proxy, address = between
+    cloud.make_bucket(bucket := f"replaced-{cloud.kind}")
+    store = cloud.open(bucket, "x", address, 4)
+    store.put("log", b"1")
+    read = store.version("log")
+    proxy.lost_responses = 1
+    store.put("log", b"2", if_version=read)
+    assert store.read("log") == b"2"
 
 
 def test_an_object_that_is_deleted_while_it_keeps_another_from_its_name_is_one_that_exists(

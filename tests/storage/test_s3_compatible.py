@@ -39,7 +39,7 @@ def server(tmp_path, monkeypatch):
         path, length = asked.target.partition("?")[0], asked.headers.get("Content-Length")
         if asked.method != "PUT":
             content, mark = found.objects[path]
-            return Answer(200, content, {"x-amz-meta-cloudganwrite": mark})
+            return Answer(200, content, {"x-amz-meta-cloudganwrite": mark, "ETag": '"1"'})
         if found.conflicts:
             found.conflicts -= 1
             return refuse(409, "ConditionalRequestConflict")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -26,10 +28,14 @@ from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import RunState
+from cloudgan.storage.store import ObjectExistsError
 
 _MONTH = timedelta(days=365.25 / 12)
 _NOTED_EVERY = timedelta(minutes=1)
 _AGAIN = " #"
+_TRIES, _PAUSE_SECONDS = 20, 0.2
+_LOCK_SECONDS = 600.0
+"""How long a process waits for another one of this machine, which waits for a store."""
 Attempts = tuple[Attempt, ...]
 
 
@@ -252,27 +258,52 @@ class LaunchLog:
         self._change(change)
 
     def _change(self, change: Callable[[Attempts], Attempts]) -> None:
-        """Writes what `change` makes of the newer copy; another process, such as `status`, changes it before or after."""
-        known = self.read()
-        there: Launch | None = None
-        with suppress(CloudganError):  # the folder there is a namesake's, or does not answer
-            found = self.results.read_launch() if self.results else None
-            if self.results and found and (found.changes <= known.changes or self.results.is_own()):
-                there = found
+        """Writes what `change` makes of the newer copy; another process, such as `status`, changes it before or after.
 
-        def changed(here: Launch) -> Launch:
-            newest = there if there and there.changes > here.changes else here
-            attempts = change(newest.attempts)
-            return newest if attempts == newest.attempts else newest.with_attempts(attempts)
+        The store takes it only if its copy is still the one that was read.
+        """
+        there, version = self._stored(known := self.read())
+        after = _changed(known, there, change)
+        if after == known and not _is_behind(there, after, known):
+            return
+        with awaited_target(self.folder.launch_file, _LOCK_SECONDS):
+            for _ in range(_TRIES):
+                known = self.read()
+                after = _changed(known, there, change)
+                if not self.results or version is None or not _is_behind(there, after, known):
+                    break
+                try:
+                    self.results.write_launch(after, version)
+                    break
+                except ObjectExistsError:
+                    time.sleep(random.uniform(0, _PAUSE_SECONDS))
+                    there, version = self._stored(known)
+                except CloudganError:  # the next change writes it again
+                    break
+            if after != known:
+                launch.write(self.folder.launch_file, after)
 
-        if is_changed := changed(known) != known:
-            with awaited_target(self.folder.launch_file):
-                known = changed(self.read())
-                launch.write(self.folder.launch_file, known)
-        is_behind = known.changes > there.changes if there else is_changed
-        if self.results and is_behind:
-            with suppress(CloudganError):  # the next change writes it again
-                self.results.write_launch(known)
+    def _stored(self, known: Launch) -> tuple[Launch | None, str | None]:
+        """Returns the copy in the store and its version; no version: a namesake's, or the store does not answer."""
+        if self.results is None:
+            return None, None
+        with suppress(CloudganError):
+            there, version = self.results.stored_launch()
+            if there is None or there.changes <= known.changes or self.results.is_own():
+                return there, version
+        return None, None
+
+
+def _changed(here: Launch, there: Launch | None, change: Callable[[Attempts], Attempts]) -> Launch:
+    """Returns what `change` makes of the newer of two copies."""
+    newest = there if there and there.changes > here.changes else here
+    attempts = change(newest.attempts)
+    return newest if attempts == newest.attempts else newest.with_attempts(attempts)
+
+
+def _is_behind(there: Launch | None, after: Launch, known: Launch) -> bool:
+    """Whether the store is to have this copy; None: it has none, or one that does not count."""
+    return after.changes > there.changes if there else after != known
 
 
 def _held(attempt: Attempt) -> Attempt:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_model, write_json
-from cloudgan.core.errors import CloudganError, ResourcesLeftError
+from cloudgan.core.errors import CloudganError, DataError, ResourcesLeftError
 from cloudgan.launch.backends.run_document import ForeignDocumentError, RunSource, check_inside
 from cloudgan.launch.kubernetes.manifests import CLAIM, run_yaml
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
@@ -94,10 +94,30 @@ class RunResults:
         found = self._document(launch.FILE_NAME, Launch)
         return self._source(launch.FILE_NAME).checked_launch(found) if found else None
 
-    def write_launch(self, known: Launch) -> None:
-        """Writes launch.json to the store, for budgets on other machines, if the folder is the run's."""
+    def stored_launch(self) -> tuple[Launch | None, str]:
+        """Returns the launch.json in the store (None: missing or damaged), and its version for `write_launch`.
+
+        Raises:
+            StoreError: The store does not answer.
+        """
+        name = self._name(launch.FILE_NAME)
+        version = self.store.version(name)
+        content = self.store.read(name) if version else b""
+        try:
+            found = parse_model(content, Launch, name)
+        except DataError:
+            return None, version
+        return self._source(launch.FILE_NAME).checked_launch(found), version
+
+    def write_launch(self, known: Launch, version: str) -> None:
+        """Writes launch.json to the store, for budgets on other machines, if the folder is the run's.
+
+        Raises:
+            ObjectExistsError: Another process changed it since it had this version.
+        """
         if self.is_own():
-            self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
+            content = known.model_dump_json(indent=2).encode()
+            self.store.put(self._name(launch.FILE_NAME), content, if_version=version)
 
     def is_own(self) -> bool:
         """Whether the folder has the plan, or the newest desired state, of this run.

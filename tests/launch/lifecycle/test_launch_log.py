@@ -1,6 +1,8 @@
 """launch.json: attempts, their requests, the times of program, nodes and cluster, and what they cost."""
 
 import datetime as dt
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -301,10 +303,10 @@ class UnsteadyStore(FolderStore):
 
     is_away = False
 
-    def put(self, name, content, *, if_absent=False):
+    def put(self, name, content, **condition):
         if self.is_away:
             raise StoreError("503")
-        super().put(name, content, if_absent=if_absent)
+        super().put(name, content, **condition)
 
 
 @pytest.fixture
@@ -329,6 +331,52 @@ def test_what_several_machines_record_is_all_kept(machines, order):
         log.refresh()
         assert reasons(log.read()) == [f"no machine {number}" for number in range(len(order))]
         assert log.read() == log.results.read_launch()
+
+
+@pytest.mark.parametrize("meets", [1, 3])
+def test_what_another_machine_records_between_read_and_write_is_kept(machines, meets, monkeypatch):
+    here, there = machines["a"], machines["b"]
+    here.record_rejected("no quota")
+    write, left = here.results.store.put, [meets]
+
+    def put(name, content, **condition):
+        if "launch.json" in name and left[0]:
+            left[0] -= 1
+            number, left[0] = left[0], 0
+            there.record_rejected(f"no machine {number}")
+            left[0] = number
+        write(name, content, **condition)
+
+    monkeypatch.setattr(here.results.store, "put", put)
+    here.record_rejected("ended")
+    found = ["no quota", *(f"no machine {number}" for number in reversed(range(meets))), "ended"]
+    assert reasons(here.read()) == reasons(here.results.read_launch()) == found
+
+
+PROGRAM = """
+import sys
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_results import RunResults
+from cloudgan.schema import plan
+from cloudgan.schema.run_folder import RunFolder
+from pathlib import Path
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+plan = plan.read(folder / "plan.json")
+log = LaunchLog(RunFolder(folder / name / "gan"), plan, RunResults.from_plan(plan))
+for number in range(20):
+    log.record_rejected(f"{name}{number}")
+"""
+
+
+def test_two_machines_at_the_same_time_lose_nothing(provisioned, tmp_path):
+    RunResults.from_plan(provisioned).write_plan(provisioned)
+    plans.write(tmp_path / "plan.json", provisioned)
+    commands = [(sys.executable, "-c", PROGRAM, str(tmp_path), name) for name in "ab"]
+    running = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(120) for process in running] == [0, 0]
+    found = reasons(RunResults.from_plan(provisioned).read_launch())
+    assert sorted(found) == sorted(f"{name}{number}" for name in "ab" for number in range(20))
 
 
 def test_an_end_that_another_machine_saw_is_not_that_of_the_next_look(machines, provisioned, clock):
@@ -362,7 +410,9 @@ def test_the_launch_log_of_a_namesake_is_not_taken_over(machines, provisioned):
     theirs = provisioned.model_copy(update={"owner": "someone-else"})
     log.results.write_plan(theirs)
     others = RunResults(log.results.store, theirs)
-    others.write_launch(Launch(run="gan", config_hash="0", changes=9))
+    others.write_launch(
+        Launch(run="gan", config_hash="0", changes=9), others.store.version("runs/gan/launch.json")
+    )
     log.record_rejected("no quota")
     assert reasons(log.read()) == ["no machine", "no quota"]
     assert others.read_launch().changes == 9

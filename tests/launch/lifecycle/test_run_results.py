@@ -58,10 +58,10 @@ def test_a_run_that_left_nothing_yet_is_no_error(results, folder):
 
 def test_each_document_is_kept_for_other_machines_and_a_damaged_one_is_none(results, plan):
     known = Launch(run="gan", config_hash="0" * 16)
-    results.write_launch(known)
+    results.write_launch(known, "")
     assert results.store.list() == (), "without a plan the folder is not that of the run"
     results.write_plan(plan)
-    results.write_launch(known)
+    results.write_launch(known, "")
     put(results, "heartbeat.json", BEAT.model_dump_json().encode())
     other = RunResults.from_plan(plan)
     found = {"plan": other.plan, "launch": other.read_launch, "heartbeat": other.heartbeat}
@@ -156,7 +156,10 @@ def test_purging_removes_this_run_and_no_other(results, plan, plan_of):
 def test_the_folder_of_a_namesake_is_not_purged_and_its_launch_log_not_replaced(results, plan):
     theirs = plan.model_copy(update={"owner": "someone-else", "spec_hash": "0123456789"})
     results.write_plan(theirs)
-    for act in (results.purge, lambda: results.write_launch(Launch(run="gan", config_hash="0"))):
+    for act in (
+        results.purge,
+        lambda: results.write_launch(Launch(run="gan", config_hash="0"), ""),
+    ):
         with pytest.raises(ForeignDocumentError, match="owner is 'someone-else'"):
             act()
     assert results.store.list() == ("runs/gan/plan.json",)
@@ -293,11 +296,11 @@ class Full(FolderStore):
 
     left = 0
 
-    def put(self, name, content, *, if_absent=False):
+    def put(self, name, content, **condition):
         if self.left == 0:
             raise StoreError("gs://lab: no answer")
         self.left -= 1
-        super().put(name, content, if_absent=if_absent)
+        super().put(name, content, **condition)
 
 
 def test_a_copy_that_was_cut_short_is_completed_by_the_next_one(plan, tmp_path):
