@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -66,8 +67,10 @@ AMBIENT = re.compile(
 
 
 def pytest_configure() -> None:
-    """TensorFlow reads these at its import only."""
-    settings.quiet_tensorflow()
+    # A shell starts what stands before `&` with Ctrl-C ignored, and programs that tests interrupt inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.quiet_tensorflow()  # TensorFlow reads these at its import only
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     os.environ["MPLBACKEND"] = "Agg"
 
