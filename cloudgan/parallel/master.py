@@ -58,6 +58,9 @@ class Above:
     def check(self, master: Master) -> None:
         """Called twice a second: limits."""
 
+    def child_waits(self) -> None:
+        """Called when a child shows a sign of life."""
+
     def end(self, master: Master) -> Outcome | None:
         """Ends after the last update: saves, and says how the run ended if it keeps it."""
         raise NotImplementedError
@@ -206,6 +209,11 @@ class Master:
 
     def _handle(self, message: Message) -> None:
         child = self._children[message.source]
+        if message.tag == Tag.ALIVE:  # it waits: the end of no interval at work
+            self.world.receive(np.empty(1), message.source, message.tag)
+            child.silence.heard()
+            self._above.child_waits()
+            return
         # Of the second update, too: the limit of the third one follows from it.
         child.silence.heard(at_work=child.updates > 0)
         if message.tag == Tag.REPORT:

@@ -4,8 +4,8 @@ A worker joins with `Tag.JOIN` (JSON; the first one with `Described`), and for a
 sends all its arrays (`Tag.ARRAYS`). It exchanges with `Tag.UPDATE`: an `Update`, then the weights; or, where the rule
 fetches first, with a `FETCH` before. The master answers with an `Answer`, then the weights, unless the
 answer ends the worker. A worker confirms a saved checkpoint with `Tag.SAVED`, and its end with
-`Tag.DONE`; weights for inference return with `Tag.RECALIBRATED`. All numbers are float64: steps are
-exact up to 2^53.
+`Tag.DONE`; weights for inference return with `Tag.RECALIBRATED`. While it waits for the copy of a checkpoint it
+sends `Tag.ALIVE`. All numbers are float64: steps are exact up to 2^53.
 
 A master below rank 0 sends it the same messages, with a `Report` (JSON) about its workers in place of
 the `Update`. With `SAVED` and `DONE` it sends its own steps, then those of each of its workers.
@@ -43,6 +43,7 @@ class Tag(IntEnum):
     RECALIBRATED = 9
     DONE = 10
     REPORT = 11
+    ALIVE = 12
 
 
 class Described(Document):

@@ -29,7 +29,7 @@ from cloudgan.ranks.flat import FlatLayout
 from cloudgan.ranks.mpi import ANSWER_SECONDS
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import State
-from cloudgan.training.stopping import REASONS, Exchange, Loop, StopTraining
+from cloudgan.training.stopping import REASONS, SIGN_SECONDS, Exchange, Loop, StopTraining
 
 PREFIX = "exchange/"
 """Of the arrays of the update rule in a worker's checkpoint."""
@@ -84,6 +84,10 @@ class Link:
         if arrays is not None:
             self._world.send(arrays, self._master, Tag.ARRAYS)
         self._world.receive(self.fetched, self._master, Tag.CENTRE)
+
+    def lives(self) -> None:
+        """Shows the master a sign of life."""
+        self._world.send(np.zeros(1), self._master, Tag.ALIVE)
 
     def saved(self, steps: Iterable[int]) -> None:
         """Confirms a checkpoint of own steps; a master's are followed by those of its workers."""
@@ -210,6 +214,11 @@ class Worker(Exchange):
         if loop.step != self._exchanged_step:
             self._exchange(loop, is_last=True)
 
+    def waits(self) -> None:
+        """Shows the master a sign of life."""
+        if self._rank.is_leader:
+            self._link.lives()
+
     def leave(self, step: int, reason: StopReason) -> None:
         """Confirms the end, and serves the master until all workers have ended."""
         if self._rank.is_leader:
@@ -332,6 +341,10 @@ class Parent(Above):
             self._link.recalibrated(point.inference)
         return True
 
+    def child_waits(self) -> None:
+        """Shows rank 0 the sign of life of a worker."""
+        self._link.lives()
+
     def end(self, master: Master) -> None:
         """Exchanges what came since the last exchange, saves, and waits for the other masters."""
         if self._report.workers:
@@ -340,8 +353,8 @@ class Parent(Above):
         point = self._new_point(master, Answer(Wanted.NOTHING))
         master.is_saved(point)
         self._save(point)
-        while not self._own.is_copied():
-            time.sleep(0.01)
+        while not self._own.is_copied(within=SIGN_SECONDS):
+            self._link.lives()
         self._link.done(master.stop or "finished", self._steps_of(master, point))
         while not (answer := self._link.receive_answer()).wanted & Wanted.END:
             master.point = self._new_point(master, answer)  # the first worker fits statistics

@@ -88,7 +88,7 @@ class Liveness(NamedTuple):
     Attributes:
         epoch: Epoch of the next step, from 0.
         steps_per_second: Since the previous update; 0 at the first.
-        blocks: Of showers that validations have generated: a long one is no stall.
+        blocks: Of showers that validations have generated, and waits for the copy of a checkpoint: no stall.
     """
 
     step: int
@@ -114,8 +114,8 @@ class LivenessFile:
         self._step, self._at = step, now
         self._write(self._path, Liveness(step, epoch, rate))
 
-    def validates(self) -> None:
-        """Records, after the steps of `update`, that a validation goes on."""
+    def goes_on(self) -> None:
+        """Records, after the steps of `update`, that a validation or the copy of a checkpoint goes on."""
         now = time.monotonic()
         if self._path is None or now - self._at < _EVERY_SECONDS:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -243,7 +243,7 @@ class Checkpoints:
             )
         meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
         content = as_archive({**arrays, META: meta})
-        self.is_copied(wait=True)
+        self.is_copied(within=None)
         path = self.path_of(state.step)
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -262,9 +262,12 @@ class Checkpoints:
             self._copy_and_prune(path, best)
         return path, len(content)
 
-    def is_copied(self, *, wait: bool = False) -> bool:
-        """Whether the thread that copies has done what it could for the newest checkpoint."""
-        if self._copying and (wait or self._copying.done()):
+    def is_copied(self, *, within: float | None = 0.0) -> bool:
+        """Whether the thread that copies has done what it could for the newest checkpoint.
+
+        Waits for it at most `within` seconds; None: without a limit.
+        """
+        if self._copying and wait([self._copying], within).done:
             self._copying.result()
             self._copying = None
         return self._copying is None

@@ -158,7 +158,7 @@ class HeldOutMetrics:
                     for name in PER_SHOWER if found else ():
                         fields[name][rows.start : rows.stop] = getattr(found, name)
                     progress.advance(len(rows))
-                self._liveness.validates()
+                self._liveness.goes_on()
                 if _FAILED in status:
                     break
         status, *values = self.work.joined([status, *fields.values()])

@@ -39,6 +39,9 @@ _ERRORS: dict[StopReason, type[CloudganError]] = {
 }
 EXIT_CODES: dict[StopReason, int] = {reason: error.exit_code for reason, error in _ERRORS.items()}
 
+SIGN_SECONDS = 5.0
+"""Between two signs of life of a process that waits for the copy of a checkpoint."""
+
 _BY_SIGNAL: dict[int, StopReason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -177,6 +180,9 @@ class Exchange:
 
     def before_last_save(self, loop: Loop) -> None:
         """Exchanges what was trained since the last exchange."""
+
+    def waits(self) -> None:
+        """Shows a sign of life, every few seconds in which this process waits for the copy of a checkpoint."""
 
     def leave(self, step: int, reason: StopReason) -> None:
         """Waits until all workers have ended; `step` is saved."""

@@ -30,7 +30,14 @@ from cloudgan.training.context import LossTable, TrainedWeights, TrainingContext
 from cloudgan.training.forecast import time_notice
 from cloudgan.training.quality import QualityEvaluator
 from cloudgan.training.record import Recorder
-from cloudgan.training.stopping import EXIT_CODES, STOP_REASONS, Exchange, Outcome, StopTraining
+from cloudgan.training.stopping import (
+    EXIT_CODES,
+    SIGN_SECONDS,
+    STOP_REASONS,
+    Exchange,
+    Outcome,
+    StopTraining,
+)
 
 
 def _no_losses() -> Array:
@@ -376,7 +383,10 @@ class TrainLoop:
     def _record_copied(self, *, wait: bool = False) -> None:
         """Records the last checkpoint once its copy in the store is made, or has failed."""
         checkpoints = self._context.checkpoints
-        if self._uncopied and checkpoints.is_copied(wait=wait):
+        while self._uncopied and wait and not checkpoints.is_copied(within=SIGN_SECONDS):
+            self._liveness.goes_on()
+            self._exchange.waits()
+        if self._uncopied and checkpoints.is_copied():
             self._recorder.checkpointed(self._uncopied, checkpoints.copy_problem)
             self._uncopied = None
 

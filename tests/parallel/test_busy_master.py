@@ -14,9 +14,9 @@ from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
-from cloudgan.training.checkpoint import read_checkpoint
+from cloudgan.training.checkpoint import Checkpoints, read_checkpoint
 from cloudgan.training.stopping import StopFlag
-from parallel.world_in_turns import config_of, run_world, work
+from parallel.world_in_turns import Loop, config_of, run_world, work
 from ranks.turns import Turns
 
 TURN_SECONDS = 0.002
@@ -140,6 +140,43 @@ def test_the_first_exchange_may_take_a_minute_per_step(tmp_path, turns, options)
     config = config_of(workers=workers, steps=80 * workers, **options)
     outcome = run_world(turns, tmp_path / "run", config, step=take_long)[0]
     assert (outcome.reason, outcome.step) == ("max_steps", 80 * workers)
+
+
+@pytest.mark.parametrize(
+    ("turns", "options"),
+    [(3, {}), (5, {"ranks": 5, "masters": 2, "master_sync_every": 2})],
+    indirect=["turns"],
+)
+def test_a_worker_that_waits_for_the_copy_of_its_checkpoint_is_not_frozen(tmp_path, turns, options):
+    class Copied(Loop):
+        def save(self):
+            super().save()
+            for _ in range(30):  # a bucket that is slow for 150 s
+                for _ in range(50):
+                    turns.more += 0.1
+                    turns.next(self.rank.world.rank, moved=True)
+                self.worker.waits()
+
+    config = config_of(workers=2, steps=40, checkpoint={"every_steps": 20}, **options)
+    outcome = run_world(turns, tmp_path / "run", config, make_loop=Copied)[0]
+    assert (outcome.reason, outcome.step) == ("max_steps", 40)
+
+
+@pytest.mark.parametrize("turns", [5], indirect=True)
+def test_a_master_that_waits_for_the_copy_of_its_part_is_not_frozen(tmp_path, turns, monkeypatch):
+    began = {}
+
+    def is_copied(own, *, within=0.0):
+        for _ in range(50 if within else 1):
+            turns.more += 0.1
+            turns.next(int(threading.current_thread().name), moved=True)
+        return turns.more - began.setdefault((own, *own.steps()[-1:]), turns.more) > 150
+
+    monkeypatch.setattr(Checkpoints, "is_copied", is_copied)
+    options = {"ranks": 5, "masters": 2, "master_sync_every": 2}
+    config = config_of(workers=2, steps=40, checkpoint={"every_steps": 20}, **options)
+    outcome = run_world(turns, tmp_path / "run", config)[0]
+    assert (outcome.reason, outcome.step) == ("max_steps", 40)
 
 
 def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_path, turns):

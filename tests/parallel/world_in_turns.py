@@ -79,7 +79,16 @@ def first_weight(weights):
     return {"metric": float(weights[0][0])}, 1
 
 
-def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=None, showers=10**6):
+def run_world(
+    turns,
+    path,
+    config,
+    *,
+    step=lambda rank, loop: None,
+    progress=None,
+    showers=10**6,
+    make_loop=Loop,
+):
     """Runs a world to its end; returns what its ranks return.
 
     Args:
@@ -88,6 +97,7 @@ def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=Non
         config: Of the run.
         step: Called by each worker before each step.
         progress: Of rank 0.
+        make_loop: Of a worker's training.
         showers: Of an epoch; with `validate_every` the centre's first weight is the metric.
 
     Returns:
@@ -99,7 +109,7 @@ def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=Non
     def act(world):
         rank = Rank.join(world, config, folder)
         if not rank.role.is_master:
-            return work(rank, step, networks=Sum(config, showers))
+            return work(rank, step, networks=Sum(config, showers), make_loop=make_loop)
         if rank.role.parent is not None:
             return Master(rank, StopFlag(), Parent(rank)).run()
         validator = (lambda: first_weight) if config.training.validates_every else None

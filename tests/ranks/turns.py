@@ -79,7 +79,10 @@ class Turns:
             if self._live:
                 self._locks[after].release()
 
-        threads = [threading.Thread(target=act, args=(rank,), daemon=True) for rank in self._live]
+        threads = [
+            threading.Thread(target=act, args=(rank,), name=f"{rank}", daemon=True)
+            for rank in self._live
+        ]
         for thread in threads:
             thread.start()
         self._locks[0].release()

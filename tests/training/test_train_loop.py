@@ -18,7 +18,7 @@ from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.quality import QualityHistory
-from cloudgan.training.stopping import STOP_REASONS, StopFlag, StopTraining
+from cloudgan.training.stopping import STOP_REASONS, Exchange, StopFlag, StopTraining
 from cloudgan.training.train_loop import TrainLoop
 
 pytestmark = pytest.mark.tf
@@ -41,17 +41,20 @@ class Work:
 
 
 class Checkpoints:
-    """Stub that keeps the saved steps; their copies are made when `copied` is set."""
+    """Stub that keeps the saved steps; their copies are made when `copied` is set, or after `waits`."""
 
     def __init__(self):
-        self.saved, self.copied, self.copy_problem = [], True, None
+        self.saved, self.copied, self.copy_problem, self.waits = [], True, None, 0
 
     def save(self, state, arrays):
         self.saved.append(state.step)
         return f"step-{state.step}.npz", len(arrays)
 
-    def is_copied(self, *, wait=False):
-        return wait or self.copied
+    def is_copied(self, *, within=0.0):
+        if within and not self.copied:
+            self.waits -= 1
+            self.copied = self.waits < 0
+        return self.copied
 
     def path_of(self, step):
         return f"step-{step}.npz"
@@ -61,7 +64,16 @@ class Checkpoints:
 def train_loop(tmp_path):
     """Makes the loop of a run with ten steps an epoch; keyword arguments are keys of `training`."""
 
-    def make(work, *, step=0, steps_per_loop=4, checkpoint=None, is_chief=True, **training):
+    def make(
+        work,
+        *,
+        step=0,
+        steps_per_loop=4,
+        checkpoint=None,
+        is_chief=True,
+        exchange=None,
+        **training,
+    ):
         document = {"model": {"preset": "smoke"}, "training": {"epochs": 3} | training}
         config = parse_config(document | {"checkpoint": checkpoint or {}}, "a test")
         state = SimpleNamespace(step=step, train_seconds=0.0)
@@ -89,6 +101,7 @@ def train_loop(tmp_path):
             SimpleNamespace(
                 history=history, is_due=lambda _: False, evaluate=lambda *_: None, work=None
             ),
+            exchange,
         )
         one.checkpoints = context.checkpoints
         return one
@@ -225,6 +238,27 @@ def test_where_the_held_out_losses_fail_the_epoch_before_them_is_kept(train_loop
     _, epoch, stopped = lines_of(tmp_path)
     assert (epoch.complete, epoch.steps, epoch.held_out_losses) == (True, 10, None)
     assert stopped.reason == "failed"
+
+
+def test_a_process_that_waits_for_the_copy_of_a_checkpoint_shows_signs_of_life(
+    train_loop, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CLOUDGAN_LIVENESS", str(tmp_path / "liveness.json"))
+    monkeypatch.setattr("cloudgan.schema.heartbeat._EVERY_SECONDS", 0.0)
+    signs = []
+
+    class Asked(Exchange):
+        waits_for_copies = True
+
+        def waits(self):
+            signs.append(LivenessFile(tmp_path / "liveness.json").read().blocks)
+
+    checkpoint = {"every_steps": 8, "url": "gs://lab/run"}
+    one = train_loop(Work(), checkpoint=checkpoint, exchange=Asked())
+    one.checkpoints.copied, one.checkpoints.waits = False, 3
+    one.advance(None)
+    one.advance(None)
+    assert (one.checkpoints.saved, signs) == ([8], [1, 2, 3])
 
 
 def test_a_checkpoint_is_recorded_when_its_copy_is_made_at_the_latest_at_the_end(

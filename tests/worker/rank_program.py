@@ -64,6 +64,6 @@ while step < orders["steps"]:
 began = time.monotonic()
 while world.rank == 0 and time.monotonic() - began < orders.get("validation", 0):
     time.sleep(0.1)
-    liveness.validates()
+    liveness.goes_on()
 world.gather(None)
 mpi.finalize()

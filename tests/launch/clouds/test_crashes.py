@@ -16,8 +16,6 @@ from cloudgan.launch.plan.build import all_steps
 from crashing import AT_EACH, DIED, moments
 from launch.clouds.lab import opened
 
-pytestmark = pytest.mark.slow
-
 DEVICE_PLUGIN = "/apis/apps/v1/namespaces/kube-system/daemonsets/cloudgan-device-plugin"
 ALL = pytest.mark.parametrize("cloud", ["aws", "azure", "gcp"])
 
@@ -89,7 +87,7 @@ def pools_of(lab):
     return [one for one in lab.left() if "pool" in one or "node group" in one]
 
 
-@ALL
+@pytest.mark.parametrize("cloud", [pytest.param("aws", marks=pytest.mark.slow), "azure", "gcp"])
 @AT_EACH
 def test_resources_of_a_killed_deploy_are_found_and_deleted(fresh, cloud, at_each):
     def program(lab):
@@ -113,6 +111,7 @@ def test_resources_of_a_killed_deploy_are_found_and_deleted(fresh, cloud, at_eac
     assert found
 
 
+@pytest.mark.slow
 @ALL
 @AT_EACH
 def test_a_killed_deploy_on_waiting_nodes_leaves_nothing_after_down(fresh, cloud, at_each):
@@ -135,6 +134,7 @@ def test_a_killed_deploy_on_waiting_nodes_leaves_nothing_after_down(fresh, cloud
             assert lab.down("one", "two") == [], f"call {number} {when}: {died.calls[-1]}"
 
 
+@pytest.mark.slow
 @ALL
 def test_a_second_run_uses_the_nodes_of_the_first_and_down_deletes_them(fresh, cloud):
     with fresh(cloud) as lab:
@@ -169,6 +169,7 @@ def test_a_second_run_uses_the_nodes_of_the_first_and_down_deletes_them(fresh, c
         assert lab.down("two") == [], "at once, the nodes of run one and their cluster included"
 
 
+@pytest.mark.slow
 def test_nodes_of_another_shape_or_in_use_are_not_taken(fresh):
     with fresh("gcp") as lab:
         first, _ = run(lab, "one")
@@ -187,6 +188,7 @@ def test_nodes_of_another_shape_or_in_use_are_not_taken(fresh):
         assert (lab.down("two"), lab.in_cluster()) == ([], [])
 
 
+@pytest.mark.slow
 def test_waiting_nodes_are_expected_and_taken_until_they_end(fresh, monkeypatch):
     with fresh("gcp") as lab:
         run(lab, "one")
@@ -211,6 +213,7 @@ def test_waiting_nodes_are_expected_and_taken_until_they_end(fresh, monkeypatch)
         assert lab.down("one") == []
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_keeps_no_nodes(fresh):
     with fresh("gcp") as lab:
         plan, _ = begin(lab, "one")
