@@ -21,7 +21,6 @@ from cloudgan.core.documents import bounded_lines, parse_json, validated
 from cloudgan.core.errors import ConfigError, counted, nearest, shorten, show
 from cloudgan.core.flags import Text, argument, flag
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
-from cloudgan.schema.record_line import Loss
 
 TaskName = Literal["showers", "ring"]
 Neighbourhood = Literal["von_neumann", "moore", "ring", "all", "none"]
@@ -377,16 +376,16 @@ class CellLine(Document):
     model_config = ConfigDict(ser_json_inf_nan="strings")
 
     iteration: int = Field(ge=1)
-    generator_fitness: Loss
-    discriminator_fitness: Loss
+    generator_fitness: float
+    discriminator_fitness: float
     rates: tuple[float, ...]
     losses: tuple[AdversarialLoss, ...]
     selected: tuple[str, ...]
     entered: int = Field(ge=0)
     best: tuple[str, str]
     members: dict[int, float]
-    score: Loss
-    details: dict[str, Loss] = Field(default_factory=dict)
+    score: float
+    details: dict[str, float] = Field(default_factory=dict)
     diverged: bool = False
     taken_from: int | None = None
     ages: dict[int, int] = Field(default_factory=dict)
@@ -416,8 +415,8 @@ class _Quality(Document):
 class SampleQuality(_Quality):
     """Quality of samples by the measure of the task; mixture weights minimise the score."""
 
-    score: Loss
-    details: dict[str, Loss] = Field({}, description="other figures by name")
+    score: float
+    details: dict[str, float] = Field({}, description="other figures by name")
 
 
 class ChosenEnsemble(_Quality):

@@ -24,7 +24,6 @@ from cloudgan.core.provenance import InstalledWheels
 from cloudgan.schema.record_line import (
     Count,
     Exchanged,
-    Loss,
     Rate,
     RecordLine,
     Seconds,
@@ -118,8 +117,8 @@ class Epoch(RecordLine):
     validation_seconds: Seconds
     checkpoint_seconds: Seconds
     samples_per_second: Rate = Field(description="without the first call")
-    losses: dict[str, dict[str, Loss]]
-    held_out_losses: dict[str, dict[str, Loss]] | None
+    losses: dict[str, dict[str, float]]
+    held_out_losses: dict[str, dict[str, float]] | None
     input_utilisation: float | None = Field(
         None,
         ge=0,
@@ -135,13 +134,13 @@ class Validated(RecordLine):
     kind: Literal["validated"] = "validated"
     epoch: int = Field(ge=0, description="the epoch that just ended")
     showers: Count
-    metrics: dict[str, Loss]
+    metrics: dict[str, float]
     seconds: Seconds = Field(description="part of an epoch's validation_seconds")
     ranked_by: str = Field(description="metric that selects the best checkpoint")
     best: bool = Field(description="best validation so far: its checkpoint is kept")
     until: str = Field("", description="stop criterion; empty: none")
     reached: bool = Field(False, description="the stop criterion is met")
-    smoothed: Loss | None = Field(
+    smoothed: float | None = Field(
         None,
         description="median that the early stop compares; None: no early stop, or too few numbers",
     )

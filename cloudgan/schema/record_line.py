@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
@@ -23,13 +22,6 @@ StopReason = Literal[
     "terminated",
     "failed",
 ]
-
-
-def _null_is_nan(value: object) -> object:
-    return math.nan if value is None else value  # earlier records hold null
-
-
-Loss = Annotated[float, BeforeValidator(_null_is_nan)]
 
 
 class RecordLine(Document):

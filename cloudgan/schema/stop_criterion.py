@@ -13,7 +13,6 @@ from pydantic import ConfigDict, Field
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, UnknownNameError
-from cloudgan.schema.record_line import Loss
 
 METRIC = "metric"
 METRICS = (METRIC, "response", "profile_z", "hits", "angle", "separation")
@@ -60,7 +59,7 @@ class BestCheckpoint(Document):
 
     step: int = Field(ge=0)
     epoch: int = Field(ge=0)
-    metrics: dict[str, Loss]
+    metrics: dict[str, float]
 
     def as_json(self) -> dict[str, Any]:
         """Returns it as JSON; NaN becomes null."""

@@ -29,7 +29,6 @@ from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Numerics
-from cloudgan.schema.record_line import Loss
 from cloudgan.schema.run_folder import (
     RunFolder,
     Step,
@@ -64,7 +63,7 @@ class State(Document):
     summary: TrainingSummary
     best: BestCheckpoint | None = None
     validated_step: int = Field(0, ge=0)
-    recent: tuple[dict[str, Loss], ...] = Field(
+    recent: tuple[dict[str, float], ...] = Field(
         (), description="metrics of the newest validations, oldest first, that an early stop needs"
     )
     worker_steps: tuple[int, ...] = Field(

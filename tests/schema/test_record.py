@@ -289,12 +289,10 @@ def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_t
     assert run.whole_program_seconds() is None
 
 
-@pytest.mark.parametrize("written", ['"NaN"', "null"])
-def test_a_held_out_loss_that_is_no_number_leaves_the_record_readable(tmp_path, written):
+def test_a_held_out_loss_that_is_no_number_leaves_the_record_readable(tmp_path):
     path = tmp_path / "record.jsonl"
     record.append(path, epoch(0, step=10, held_out_losses={"generator": {"total": math.nan}}))
     assert '"total":"NaN"' in path.read_text()
-    path.write_text(path.read_text().replace('"NaN"', written))
     (line,) = record.read(path).lines
     assert math.isnan(line.held_out_losses["generator"]["total"])
 

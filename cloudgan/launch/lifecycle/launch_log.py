@@ -260,16 +260,19 @@ class LaunchLog:
     def _change(self, change: Callable[[Attempts], Attempts]) -> None:
         """Writes what `change` makes of the newer copy; another process, such as `status`, changes it before or after.
 
-        The store takes it only if its copy is still the one that was read.
+        The folder has the change first, since a store may hang until Ctrl-C. The store takes it only if its copy is
+        still the one that was read; else both get what `change` makes of that one.
         """
         there, version = self._stored(known := self.read())
         after = _changed(known, there, change)
         if after == known and not _is_behind(there, after, known):
             return
         with awaited_target(self.folder.launch_file, _LOCK_SECONDS):
+            known = written = self.read()
             for _ in range(_TRIES):
-                known = self.read()
                 after = _changed(known, there, change)
+                if after != written:
+                    launch.write(self.folder.launch_file, written := after)
                 if not self.results or version is None or not _is_behind(there, after, known):
                     break
                 try:
@@ -280,8 +283,6 @@ class LaunchLog:
                     there, version = self._stored(known)
                 except CloudganError:  # the next change writes it again
                     break
-            if after != known:
-                launch.write(self.folder.launch_file, after)
 
     def _stored(self, known: Launch) -> tuple[Launch | None, str | None]:
         """Returns the copy in the store and its version; no version: a namesake's, or the store does not answer."""

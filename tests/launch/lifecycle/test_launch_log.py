@@ -404,6 +404,21 @@ def test_what_a_store_did_not_take_is_there_after_the_next_look(machines):
     assert log.results.read_launch() == log.read()
 
 
+def test_a_change_is_on_this_machine_when_its_user_does_not_wait_for_the_store(
+    machines, monkeypatch
+):
+    log = machines["a"]
+    log.record_rejected("no machine")
+
+    def hang(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log.results.store, "put", hang)
+    with pytest.raises(KeyboardInterrupt):
+        log.record_rejected("no quota")
+    assert reasons(log.read()) == ["no machine", "no quota"]
+
+
 def test_the_launch_log_of_a_namesake_is_not_taken_over(machines, provisioned):
     log = machines["a"]
     log.record_rejected("no machine")
