@@ -15,6 +15,7 @@ import fire
 
 from cloudgan.api import bench
 from cloudgan.bench.cells import PUBLISHED
+from cloudgan.core.errors import CloudganError
 from cloudgan.reports.page import page_markdown
 from cloudgan.reports.table import Table, markdown
 
@@ -30,4 +31,7 @@ def main(**more: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(fire.Fire(main))
+    try:
+        fire.Fire(main)
+    except CloudganError as error:
+        sys.exit(f"cellular: {error}")

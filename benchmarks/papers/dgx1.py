@@ -14,6 +14,7 @@ from typing import Any
 import fire
 
 from cloudgan.api import bench
+from cloudgan.core.errors import CloudganError
 from cloudgan.reports.page import page_markdown
 from cloudgan.reports.table import Table, markdown
 
@@ -46,4 +47,7 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(fire.Fire(main))
+    try:
+        fire.Fire(main)
+    except CloudganError as error:
+        sys.exit(f"dgx1: {error}")

@@ -14,6 +14,7 @@ from typing import Any
 import fire
 
 from cloudgan.api import bench
+from cloudgan.core.errors import CloudganError
 from cloudgan.reports.page import page_markdown
 
 _SMALL = {"preset": "mini", "workers": "1,2", "seconds": 2, "predict": "8,20,100", "masters": "1,4"}
@@ -25,4 +26,7 @@ def main(**more: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(fire.Fire(main))
+    try:
+        fire.Fire(main)
+    except CloudganError as error:
+        sys.exit(f"nnlo: {error}")

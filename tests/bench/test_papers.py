@@ -39,6 +39,10 @@ PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 def test_a_paper_is_reproduced_by_one_command(script, flags, published, ours):
     pytest.importorskip("mpi4py")
     command = [sys.executable, PAPERS / f"{script}.py", *flags]
+    refused = subprocess.run(
+        [*command, "--preset=smol"], capture_output=True, text=True, check=False
+    )
+    assert refused.stderr.count("\n") == 1, "no traceback"
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert published in shown
     assert ours in shown
