@@ -166,6 +166,7 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_pages.py
 	.venv-test/bin/python tests/api/write_stub.py
+	.venv-test/bin/ruff check --fix -q cloudgan/__init__.pyi && .venv-test/bin/ruff format -q cloudgan/__init__.pyi
 	.venv-test/bin/python tests/api/write_notebook.py
 	PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/write_golden.py
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py

@@ -173,6 +173,7 @@ def parse_yaml(
             found = loader.get_single_data()
         finally:
             loader.dispose()
+    with translated("", source, error, secret=secret):
         return _checked(found)
 
 
@@ -208,7 +209,9 @@ def read_toml(path: Path | Traversable) -> dict[str, Any]:
     """Reads a TOML file."""
     text = read_text(path, ConfigError)
     with translated("TOML", str(path), ConfigError):
-        found: dict[str, Any] = _checked(tomllib.loads(text))
+        found = tomllib.loads(text)
+    with translated("", str(path), ConfigError):
+        _checked(found)
     return found
 
 

@@ -206,7 +206,7 @@ def test_another_run_of_this_name_is_refused_before_anything_is_written(
 ):
     cluster.meant = planned(cloudgan_here, "--epochs=9")
     said = cloudgan_here(*DEPLOY, "--yes", exits=2)
-    assert "exists with other settings" in said.stderr
+    assert "exists with other settings (there, requested: epochs: 9, " in said.stderr
     assert (cluster.made, store.list(), left_in(user_folder)) == ([], (), [])
 
 

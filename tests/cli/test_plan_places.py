@@ -177,7 +177,7 @@ def test_account_qos_constraint_reservation_and_prologue_are_in_plan_and_script(
 
 NOW = dt.datetime(2026, 11, 21, 9, 30, tzinfo=dt.UTC)
 PROGRAMS = {
-    "sinfo": 'case "$*" in *%h*) echo "gpu*|NO" ;; *) echo "gpu*|infinite|2|gpu:tesla_v100:4" ;; esac',
+    "sinfo": 'case "$*" in *%h*) echo "gpu*|NO" ;; *) echo "gpu*|infinite|2|256000|gpu:tesla_v100:4" ;; esac',
     "squeue": "",
     "scancel": "",
     "scontrol": "exit 1",

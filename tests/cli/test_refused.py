@@ -83,7 +83,7 @@ CASES = r"""
 2 | plan --provider=kubernetes --store=s3://lab/x --secret=LAB_LOGIN --output=made | --output would write the value of LAB_LOGIN to a file
 2 | plan --provider=slurm --store=x --secret=LAB_MISSING --preset=smoke --output=made | --secret=LAB_MISSING: LAB_MISSING is not set
 # TPU slices
-5 | plan --provider=gcp --epochs=5 --accelerator=tpu7x:8 | TensorFlow cannot train on tpu
+5 | plan --provider=gcp --epochs=5 --accelerator=tpu7x:8 | cloudgan cannot train on tpu
 5 | plan --provider=gcp --epochs=5 --accelerator=tpu-v7:4 | --accelerator=tpu-v6e:8
 5 | plan --provider=gcp --epochs=5 --accelerator=tpu7x | --accelerator=tpu-v6e:8
 5 | plan --provider=gcp --epochs=5 --accelerator=tpu-v3:4 --nodes=2 | a TPU slice is one node

@@ -46,7 +46,7 @@ class Wheel(BaseModel):
         ("".join(f"{'  ' * depth}a:\n" for depth in range(100)), "nested more than"),
         (f"a: {'9' * 5000}", "is not a valid int at line 1, column 4"),
         (f"a: {{b: 0x{'f' * 5000}}}", f"a.b has more than {MAX_DIGITS} digits"),
-        ("a: .inf", "a is inf, expected a finite number"),
+        ("a: .inf", "run.yaml: a is inf, expected a finite number"),
         ("a: [1, .nan]", "a.1 is nan"),
         ("a\0b", "#x0000"),
         ('a: "\\0"', "a has a NUL character"),

@@ -22,11 +22,14 @@ from cloudgan.core.errors import (
 from cloudgan.core.labels import SPEC
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.plan.build import specification
+from cloudgan.schema.config import differences
 from cloudgan.schema.launch import Cluster
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_state import RunState
 
 _STOP_SECONDS, _LOOK_SECONDS = 300.0, 5.0
+_MAX_DIFFERENCES = 4
 """Beyond the grace period of the workers; and between two looks at a run that is being stopped."""
 
 
@@ -173,9 +176,11 @@ def check_same_run(plan: Plan, backend: JobBackend) -> None:
     there = backend.desired_state(plan.run)
     if there is None or there.spec_hash == plan.spec_hash:
         return
+    # A resumed run keeps the hash of its first attempt, so that there may be none.
+    found = differences(specification(there), specification(plan))[:_MAX_DIFFERENCES]
+    listed = "; ".join(found) or f"{SPEC}: {there.spec_hash}, {plan.spec_hash}"
     raise ConfigError(
-        f"run {plan.run} exists with other settings ({SPEC} {there.spec_hash}, requested"
-        f" {plan.spec_hash}); give another --name, or delete it first: cloudgan down {plan.run}"
+        f"run {plan.run} exists with other settings (there, requested: {listed}); give another --name, or delete it first: cloudgan down {plan.run}"
     )
 
 

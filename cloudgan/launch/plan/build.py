@@ -127,12 +127,18 @@ def spec_hash(request: PlanRequest) -> str:
     Limits are excluded, and so is the target of provisioned nodes: another region or cloud is
     another attempt at the same run.
     """
-    if request.run_spec_hash is not None:
-        return request.run_spec_hash
-    workers, target = request.workers, request.target
-    config = request.config
+    return (
+        spec_digits(specification(request))
+        if request.run_spec_hash is None
+        else request.run_spec_hash
+    )
+
+
+def specification(of: PlanRequest | Plan) -> dict[str, object]:
+    """Returns the settings that identify a run."""
+    workers, target, config = of.workers, of.target, of.config
     if target.is_provisioned:  # there the data path contains the store
-        data = config.data.model_copy(update={"path": request.showers.source})
+        data = config.data.model_copy(update={"path": of.showers.source})
         config = config.model_copy(update={"data": data})
     what = {
         "mathematics": config.mathematics(),
@@ -141,8 +147,8 @@ def spec_hash(request: PlanRequest) -> str:
         "accelerator": [workers.accelerator, workers.accelerators_per_node],
         "image": workers.image,
     }
-    where = {"provider": target.provider, "store": request.store}
-    return spec_digits(what if target.is_provisioned else what | where)
+    where = {"provider": target.provider, "store": of.store}
+    return what if target.is_provisioned else what | where
 
 
 def seconds_in_reserve(

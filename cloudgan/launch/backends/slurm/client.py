@@ -203,7 +203,7 @@ def _past(state: str, exit_code: str, ended: str) -> EndedJob:
     return EndedJob(state.split(maxsplit=1)[0] if state else "", code_or_signal, when)
 
 
-_SINFO: Final = "%P|%l|%D|%G"
+_SINFO: Final = "%P|%l|%D|%m|%G"
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _GPU = re.compile(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
 
@@ -215,6 +215,7 @@ class Partition:
     Attributes:
         is_default: Whether it is the default partition.
         max_seconds: Time limit of a job; None: unlimited.
+        memory_gib: Memory of a node; None: the site does not state it.
         gpus: GPUs per node by type, as the cluster spells it, which `--gres` has to; the type may be empty.
     """
 
@@ -222,20 +223,26 @@ class Partition:
     is_default: bool
     max_seconds: int | None
     nodes: int
+    memory_gib: float | None
     gpus: dict[str, int]
 
 
 def read_partitions(commands: SlurmCommands) -> tuple[Partition, ...]:
     """Returns the cluster's partitions."""
     found = []
-    for line in commands.run("sinfo", "--noheader", f"--format={_SINFO}").splitlines():
+    # Not --exact: the least memory of several nodes, with a plus sign.
+    text = commands.run("sinfo", "--noheader", "--exact", f"--format={_SINFO}")
+    for line in text.splitlines():
         if line.count("|") >= _SINFO.count("|"):
-            name, limit, nodes, gres = line.split("|", 3)
+            name, limit, nodes, mib, gres = line.split("|", 4)
             gpus: dict[str, int] = {}
             for kind, count in _GPU.findall(gres):
                 gpus[kind] = gpus.get(kind, 0) + int(count)
             is_default = name.endswith("*")
-            found.append(Partition(name.rstrip("*"), is_default, _seconds(limit), int(nodes), gpus))
+            # A node without RealMemory has 1 MiB (https://slurm.schedmd.com/slurm.conf.html, 2026-12-01).
+            memory = int(mib) / 1024 if mib.isdecimal() and int(mib) > 1 else None
+            kind = (name.rstrip("*"), is_default, _seconds(limit), int(nodes), memory, gpus)
+            found.append(Partition(*kind))
     return tuple(found)
 
 
@@ -244,7 +251,7 @@ def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition,
 
     Raises:
         UnknownNameError: The partition does not exist.
-        PlanError: It has too few nodes or accelerators, or too short a time limit.
+        PlanError: It has too few nodes or accelerators, too little memory, or too short a time limit.
     """
     queue, workers = plan.target.queue, plan.workers
     named = tuple(one for one in known if (one.name == queue if queue else one.is_default))
@@ -273,6 +280,7 @@ def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition,
             f"no node of partition {name} has {workers.accelerators_per_node} x {requested}.{near}"
             f" Each node has: {', '.join(has) or 'no accelerator'}"
         )
+    equipped = _with_memory(plan, equipped)
     nodes = sum(one.nodes for one in equipped)
     if nodes < workers.nodes:
         what = " with these accelerators" if workers.accelerators_per_node else ""
@@ -280,6 +288,21 @@ def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition,
             f"partition {name} has {counted(nodes, 'node')}{what}, but --nodes={workers.nodes}"
         )
     return equipped
+
+
+def _with_memory(plan: Plan, nodes: tuple[Partition, ...]) -> tuple[Partition, ...]:
+    """Returns the nodes with the memory of a worker: Slurm may queue a job that none of them can take."""
+    gib, slurm = plan.workers.memory_gib, plan.target.slurm
+    if slurm and slurm.memory_per == "none":
+        return nodes
+    large = tuple(one for one in nodes if one.memory_gib is None or one.memory_gib >= gib)
+    if not large:
+        most = math.floor(max(one.memory_gib or 0.0 for one in nodes) * 10) / 10
+        raise PlanError(
+            f"no node of partition {nodes[0].name} has {gib:g} GiB for a worker; the largest of these"
+            f" nodes has {most:g} GiB. Give --memory-gib={most:g} or less, or another --queue"
+        )
+    return large
 
 
 def check_exclusive_nodes(plan: Plan, partition: str, commands: SlurmCommands) -> None:

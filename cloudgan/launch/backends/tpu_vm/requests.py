@@ -78,12 +78,13 @@ def slice_environment(node_type: str) -> dict[str, str]:
 
 
 def unsupported_reason(name: str) -> str | None:
-    """Returns why TensorFlow cannot train on a TPU7x; None for other names, in any spelling."""
+    """Returns why no engine can train on a TPU7x; None for other names, in any spelling."""
     if not _SEVENTH.fullmatch(name):
         return None
     return (
-        f"TensorFlow cannot train on {name}: its last release for TPUs, 2.20, is older than the"
-        " TPU7x, which Cloud TPU's API lacks too; choose --accelerator=tpu-v6e:8 instead"
+        f"cloudgan cannot train on {name}: TensorFlow's last release for TPUs, 2.20, is older than the"
+        " TPU7x, and Cloud TPU's API, which --engine=jax needs, lacks it; choose"
+        " --accelerator=tpu-v6e:8 instead"
     )
 
 

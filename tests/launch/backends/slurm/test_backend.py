@@ -58,7 +58,7 @@ def cluster(plan):
 @pytest.fixture
 def provider(plan, cluster, answers, tmp_path):
     asked = answers(sbatch=cluster.sbatch, squeue=cluster.squeue, scancel=cluster.scancel)
-    asked.answers["sinfo"] = "debug*|infinite|2|(null)\n"
+    asked.answers["sinfo"] = "debug*|infinite|2|256000|(null)\n"
     runs = tmp_path / "runs"
     return SlurmBackend(runs, asked, python="/py", poll_seconds=0.01, gone_seconds=0.1)
 
@@ -110,7 +110,7 @@ def test_a_job_that_slurm_queues_without_an_answer_is_not_submitted_again(
     """https://github.com/rwth-i6/sisyphus/issues/281 (2025-11): `sbatch` timed out, and there were two jobs."""
     queued = tmp_path / "squeue-line"
     queued.write_text(f"7|PENDING|None|{comment(plan, run_folder(plan))}\n" if is_queued else "")
-    program("sinfo", "echo 'debug*|infinite|2|(null)'")
+    program("sinfo", "echo 'debug*|infinite|2|256000|(null)'")
     program("squeue", f"[ ! -e tried ] || cat {queued}")
     lost = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
     program(
@@ -194,7 +194,7 @@ def test_a_run_is_found_from_another_folder_by_its_jobs_comment(
 
 
 def test_steps_have_this_interpreter_and_the_clusters_accelerators(provider, make_plan):
-    provider._commands.answers["sinfo"] = "gpu*|infinite|2|gpu:tesla_v100:4\n"
+    provider._commands.answers["sinfo"] = "gpu*|infinite|2|256000|gpu:tesla_v100:4\n"
     plan = make_plan(workers={"accelerator": "v100", "accelerators_per_node": 4})
     provider.check(plan)
     body = provider.steps(plan)[2].body
@@ -219,7 +219,7 @@ def test_a_job_has_a_new_secret_that_only_its_user_can_read(started, plan, clust
 def test_a_partition_that_shares_its_nodes_is_refused(provider, make_plan):
     def sinfo(*arguments):
         shares = "debug*|FORCE:4\ngpu|NO\n"
-        return shares if "--format=%P|%h" in arguments else "debug*|infinite|2|(null)\n"
+        return shares if "--format=%P|%h" in arguments else "debug*|infinite|2|256000|(null)\n"
 
     provider._commands.answers["sinfo"] = sinfo
     with pytest.raises(ConfigError, match=r"OverSubscribe=FORCE:4.*--allow-open-ports"):

@@ -146,12 +146,12 @@ def test_without_accounting_an_older_job_is_unknown(answers, refused):
 
 
 SINFO = """\
-debug*|infinite|2|(null)
-short|10:00|1|gpu:v100:1
-gpu|2-00:00:00|3|gpu:tesla_v100:4(S:0-1),nvme:1
-gpu|2-00:00:00|1|gpu:a100:8(S:0-3)
-old|1:30:00|2|gpu:2
-upper|infinite|1|gpu:A100:4(S:0-1),gpu:L40S:2
+debug*|infinite|2|2048|(null)
+short|10:00|1|1|gpu:v100:1
+gpu|2-00:00:00|3|65000|gpu:tesla_v100:4(S:0-1),nvme:1
+gpu|2-00:00:00|1|257000+|gpu:a100:8(S:0-3)
+old|1:30:00|2|4096|gpu:2
+upper|infinite|1|64000|gpu:A100:4(S:0-1),gpu:L40S:2
 """
 
 
@@ -170,6 +170,7 @@ def test_partitions_are_read_with_limits_and_accelerators(known):
         ("upper", False, None, 1),
     ]
     typed = [{"v100": 1}, {"tesla_v100": 4}, {"a100": 8}, {"": 2}, {"A100": 4, "L40S": 2}]
+    assert [one.memory_gib for one in known] == [2, None, 65000 / 1024, None, 4, 62.5]
     assert [one.gpus for one in known] == [{}, *typed]
 
 
@@ -214,6 +215,12 @@ def test_accelerators_have_the_clusters_names(make_plan, known, queue, asked, ex
         ("upper", {"accelerator": "l4", "accelerators_per_node": 1}, "A100:4, L40S:2"),
         ("debug", {"accelerator": "v100", "accelerators_per_node": 1}, "no accelerator"),
         ("debug", {"nodes": 3}, "has 2 nodes, but --nodes=3"),
+        ("debug", {"memory_gib": 2.5}, "has 2.5 GiB for a worker; .* --memory-gib=2 or less"),
+        (
+            "gpu",
+            {"memory_gib": 70, "accelerator": "v100", "accelerators_per_node": 1},
+            "has 70 GiB for a worker; the largest of these nodes has 63.4 GiB",
+        ),
         (
             "gpu",
             {"nodes": 4, "accelerator": "v100", "accelerators_per_node": 1},
@@ -224,6 +231,20 @@ def test_accelerators_have_the_clusters_names(make_plan, known, queue, asked, ex
 def test_missing_resources_are_reported_before_submission(make_plan, known, queue, workers, said):
     with pytest.raises(PlanError, match=said):
         matching_nodes(make_plan(workers=workers, target={"queue": queue}), known)
+
+
+@pytest.mark.parametrize(
+    ("queue", "target"), [("short", {}), ("gpu", {}), ("debug", {"slurm": {"memory_per": "none"}})]
+)
+def test_memory_is_not_refused_where_the_site_does_not_state_or_count_it(
+    make_plan, known, queue, target
+):
+    plan = make_plan(
+        workers={"memory_gib": 200, "nodes": 1},
+        target=target | {"queue": queue},
+        limits={"deadline_seconds": 60},
+    )
+    assert matching_nodes(plan, known)
 
 
 def test_a_deadline_beyond_the_partitions_limit_is_refused(make_plan, known):

@@ -111,5 +111,10 @@ def test_a_job_cancelled_in_slurm_stays_cancelled(launch):
 
 
 def test_an_impossible_job_is_rejected_by_slurm(launch):
-    with pytest.raises(PlanError, match="Requested node configuration is not available"):
+    with pytest.raises(PlanError, match=r"Slurm rejects the job: .*Invalid feature specification"):
+        launch("exit 0", target={"slurm": {"constraint": "absent"}})
+
+
+def test_more_memory_than_a_node_has_is_refused_before_submission(launch):
+    with pytest.raises(PlanError, match=r"has 999 GiB for a worker; .* has 1\.9 GiB"):
         launch("exit 0", workers={"memory_gib": 999})

@@ -145,7 +145,7 @@ def wanted(node_type, **others):
         (wanted("v3-8", nodes=2), "JAX and PyTorch only"),
         (wanted("v3-8", flex_start=True), "alpha"),
         (wanted("v3-64"), "Did you mean 'v3-"),
-        (wanted("tpu7x-8"), "TensorFlow cannot train on tpu7x-8"),
+        (wanted("tpu7x-8"), "cloudgan cannot train on tpu7x-8"),
     ],
 )
 def test_an_unsupported_request_is_refused_in_one_sentence(asked, words):
