@@ -294,7 +294,10 @@ class TrainLoop:
 
     def fail(self, message: str) -> None:
         """Records a failure, and the partial epoch that the last checkpoint contains."""
-        self._record_copied(wait=True)
+        self._context.checkpoints.is_copied(
+            within=None
+        )  # no signs of life: their receiver may be lost
+        self._record_copied()
         if self._saved_part and self._saved_part.steps:
             self._recorder.write(self._saved_part)
         self._recorder.stop(self.step, "failed", self.train_seconds, message)

@@ -51,7 +51,9 @@ class Checkpoints:
         return f"step-{state.step}.npz", len(arrays)
 
     def is_copied(self, *, within=0.0):
-        if within and not self.copied:
+        if within is None:
+            self.copied = True
+        elif within and not self.copied:
             self.waits -= 1
             self.copied = self.waits < 0
         return self.copied
