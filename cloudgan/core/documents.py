@@ -155,11 +155,18 @@ def read_yaml(
     path: Path, error: type[CloudganError] = ConfigError, *, secret: bool = False
 ) -> dict[str, Any]:
     """Reads a mapping from YAML; an empty file is an empty one. No message shows a part of a `secret` file."""
-    found = parse_yaml(read_text(path, error, secret=secret), str(path), error, secret=secret)
+    return parse_mapping(read_text(path, error, secret=secret), str(path), error, secret=secret)
+
+
+def parse_mapping(
+    text: str, source: str, error: type[CloudganError] = ConfigError, *, secret: bool = False
+) -> dict[str, Any]:
+    """Parses a YAML document that is a mapping; an empty one is empty."""
+    found = parse_yaml(text, source, error, secret=secret)
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise error(f"{path}: holds {type(found).__name__}, expected keys and values")
+        raise error(f"{source}: holds {type(found).__name__}, expected keys and values")
     return found
 
 

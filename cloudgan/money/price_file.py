@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from cloudgan.core.clock import utc_today
 from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.document import Document
-from cloudgan.core.documents import read_yaml, validated
+from cloudgan.core.documents import parse_mapping, read_text, validated
 from cloudgan.core.errors import ConfigError
 from cloudgan.money.catalog import (
     Catalog,
@@ -97,8 +97,9 @@ def read_price_file(path: Path) -> Catalog:
         ConfigError: The file has another form, or a date that has not come.
         DataError: An offer has two prices, or costs more on spot than on demand.
     """
-    given = read_yaml(path)
-    file = validated(_PriceFile, given, str(path), ConfigError, text=path.read_text("utf-8"))
+    text = read_text(path, ConfigError)
+    given = parse_mapping(text, str(path))
+    file = validated(_PriceFile, given, str(path), ConfigError, text=text)
     dates = {file.date, *(node.date or UNKNOWN_DATE for node in file.nodes)} - {UNKNOWN_DATE}
     newest, today = max(dates, default=""), utc_today()
     if newest > (today + dt.timedelta(days=1)).isoformat():  # some time zones are a day ahead

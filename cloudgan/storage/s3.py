@@ -98,7 +98,9 @@ class S3Store(Store):
         self, key: str, body: BinaryIO, metadata: dict[str, str], expected: str | None
     ) -> bool:
         """Puts an object in one request, at most 5 GiB."""
-        options = {None: {}, "": {"IfNoneMatch": "*"}}.get(expected, {"IfMatch": expected})
+        options: dict[str, Any] = {}
+        if expected is not None:
+            options = {"IfMatch": expected} if expected else {"IfNoneMatch": "*"}
         left = _UPLOADS
         while True:
             body.seek(0)

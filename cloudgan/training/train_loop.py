@@ -294,9 +294,8 @@ class TrainLoop:
 
     def fail(self, message: str) -> None:
         """Records a failure, and the partial epoch that the last checkpoint contains."""
-        self._context.checkpoints.is_copied(
-            within=None
-        )  # no signs of life: their receiver may be lost
+        # Without signs of life: the rank that receives them may be lost.
+        self._context.checkpoints.is_copied(within=None)
         self._record_copied()
         if self._saved_part and self._saved_part.steps:
             self._recorder.write(self._saved_part)

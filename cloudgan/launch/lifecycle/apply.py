@@ -180,7 +180,8 @@ def check_same_run(plan: Plan, backend: JobBackend) -> None:
     found = differences(specification(there), specification(plan))[:_MAX_DIFFERENCES]
     listed = "; ".join(found) or f"{SPEC}: {there.spec_hash}, {plan.spec_hash}"
     raise ConfigError(
-        f"run {plan.run} exists with other settings (there, requested: {listed}); give another --name, or delete it first: cloudgan down {plan.run}"
+        f"run {plan.run} exists with other settings (there, requested: {listed}); give another --name,"
+        f" or delete it first: cloudgan down {plan.run}"
     )
 
 

@@ -127,11 +127,9 @@ def spec_hash(request: PlanRequest) -> str:
     Limits are excluded, and so is the target of provisioned nodes: another region or cloud is
     another attempt at the same run.
     """
-    return (
-        spec_digits(specification(request))
-        if request.run_spec_hash is None
-        else request.run_spec_hash
-    )
+    if request.run_spec_hash is not None:
+        return request.run_spec_hash
+    return spec_digits(specification(request))
 
 
 def specification(of: PlanRequest | Plan) -> dict[str, object]:

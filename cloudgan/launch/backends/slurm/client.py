@@ -230,7 +230,7 @@ class Partition:
 def read_partitions(commands: SlurmCommands) -> tuple[Partition, ...]:
     """Returns the cluster's partitions."""
     found = []
-    # Not --exact: the least memory of several nodes, with a plus sign.
+    # Without --exact, the line of nodes that differ has the least memory and a plus sign.
     text = commands.run("sinfo", "--noheader", "--exact", f"--format={_SINFO}")
     for line in text.splitlines():
         if line.count("|") >= _SINFO.count("|"):
@@ -241,8 +241,8 @@ def read_partitions(commands: SlurmCommands) -> tuple[Partition, ...]:
             is_default = name.endswith("*")
             # A node without RealMemory has 1 MiB (https://slurm.schedmd.com/slurm.conf.html, 2026-12-01).
             memory = int(mib) / 1024 if mib.isdecimal() and int(mib) > 1 else None
-            kind = (name.rstrip("*"), is_default, _seconds(limit), int(nodes), memory, gpus)
-            found.append(Partition(*kind))
+            name, seconds = name.rstrip("*"), _seconds(limit)
+            found.append(Partition(name, is_default, seconds, int(nodes), memory, gpus))
     return tuple(found)
 
 
